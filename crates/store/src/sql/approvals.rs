@@ -104,7 +104,7 @@ impl<D: Driver> ApprovalStore for SqlStore<D> {
         limit: usize,
     ) -> Result<Vec<ApprovalRecord>, StoreError> {
         let clause = match filter {
-            ApprovalFilter::Pending => "WHERE status = 'pending' ORDER BY row DESC LIMIT ?1",
+            ApprovalFilter::Pending => WAITING,
             ApprovalFilter::All => "ORDER BY row DESC LIMIT ?1",
         };
         self.database.read(move |db| Ok(readable(db, clause, &[&limit_of(limit)])?)).await
@@ -349,6 +349,10 @@ impl<D: Driver> ApprovalStore for SqlStore<D> {
         self.rewrite(id, |request| request.unseen &= request.whole.is_none()).await
     }
 }
+
+/// Those that wait, the newest first. By numbers alone at first: what is sorted is copied, and what people are shown of questions is large.
+const WAITING: &str = "WHERE row IN (SELECT row FROM approvals WHERE status = 'pending' ORDER BY row DESC LIMIT ?1) \
+                       ORDER BY row DESC";
 
 /// Those for which an answer would count, by the last moment at which those that ended can have been over.
 const OPEN: &str = "(status = 'pending' OR status IN ('unattended', 'timed-out') AND expires_at >= ?1)";
@@ -600,16 +604,21 @@ fn readable(db: &Db<'_>, clause: &str, values: &[&dyn ToValue]) -> SqlResult<Vec
 }
 
 fn select_sql(db: &Db<'_>, clause: &str) -> String {
-    format!("SELECT *, {} AS votes FROM approvals JOIN texts ON text_id = text {clause}", db.votes())
+    format!(
+        "SELECT id, code, body, state, {} FROM approvals JOIN texts ON text_id = text {clause}",
+        db.votes()
+    )
 }
 
+/// A row of what [`select_sql`] selects.
 fn record(row: &Row<'_>) -> SqlResult<ApprovalRecord> {
+    // By their places: names are looked for among all columns, row by row.
     Ok(ApprovalRecord {
-        id: id_column(row, "id")?,
-        code: row.get("code")?,
-        request: json(row, "body")?,
-        state: json(row, "state")?,
-        votes: votes::of(row)?,
+        id: id_column(row, 0)?,
+        code: row.get(1)?,
+        request: json(row, 2)?,
+        state: json(row, 3)?,
+        votes: votes::of(row, 4)?,
     })
 }
 
@@ -641,4 +650,24 @@ fn change(db: &Db<'_>, record: &mut ApprovalRecord, next: ApprovalState) -> SqlR
     db.execute(sql, params![record.id.as_str(), Word(status), AsJson(&next)])?;
     record.state = next;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::SqliteStore;
+
+    #[tokio::test]
+    async fn what_people_are_shown_is_not_sorted_for_a_list_of_what_waits() {
+        let store = SqliteStore::in_memory();
+        let steps: Result<Vec<(i64, String)>, StoreError> = store
+            .database
+            .read(|db| {
+                let sql = format!("EXPLAIN QUERY PLAN {}", select_sql(db, WAITING));
+                Ok(db.all(&sql, params![9_i64], |row| Ok((row.get(1)?, row.get(3)?)))?)
+            })
+            .await;
+        let steps = steps.unwrap();
+        assert!(steps.iter().all(|(of, step)| *of != 0 || !step.contains("ORDER BY")), "{steps:?}");
+    }
 }

@@ -21,8 +21,8 @@ struct Known {
 }
 
 /// The votes about the question of a row, which [`Db::votes`] finds.
-pub(super) fn of(row: &Row<'_>) -> SqlResult<Vec<Vote>> {
-    let known: Vec<Known> = json(row, "votes")?;
+pub(super) fn of(row: &Row<'_>, column: usize) -> SqlResult<Vec<Vote>> {
+    let known: Vec<Known> = json(row, column)?;
     Ok(known.into_iter().map(|Known { vote, ends_at }| Vote { ends_at, ..vote }).collect())
 }
 

@@ -3,20 +3,22 @@
 use std::num::NonZeroU64;
 use std::time::Duration;
 
-use backstop_hooks::{Decision, Json, OwnerId, Severity};
+use backstop_hooks::{ApprovalId, Decision, Json, OwnerId, Severity};
 use backstop_store::{
-    ANSWERABLE, Always, AlwaysError, AlwaysScope, AmountArgument, ApprovalReason, ApprovalRecord,
-    ApprovalStatus, GrantPlace, GrantTarget, NewApproval, PersonsAnswer, ResolveError, Store, allow_always,
+    ANSWERABLE, Always, AlwaysError, AlwaysScope, AmountArgument, ApprovalFilter, ApprovalReason,
+    ApprovalRecord, ApprovalStatus, GrantPlace, GrantTarget, NewApproval, PersonsAnswer, ResolveError, Store,
+    allow_always,
 };
-
+use proptest::prelude::*;
 use serde_json::json;
 
-use crate::support::{at, digest, over_all_forms, question};
+use crate::support::{at, block_on, digest, memory, over_all_forms, question};
 use crate::votes::{by, everybody, routed};
 
 over_all_forms!(
     what_can_be_answered_is_listed_in_the_order_in_which_it_ends,
     lists_leave_out_what_is_large,
+    what_waits_is_listed_as_it_was_asked_with_its_votes,
     the_mark_changes_with_each_question_and_each_answer,
     the_mark_changes_with_each_vote,
     an_answer_that_holds_reaches_as_far_as_the_question_allows,
@@ -55,6 +57,109 @@ async fn lists_leave_out_what_is_large(store: &dyn Store) {
     let kept: Vec<_> = open.iter().map(|record| (&record.id, record.request.whole.clone())).collect();
     assert_eq!(kept, [(&large.id, Some(Json::default())), (&small.id, None)]);
     assert_eq!(store.approval(&large.id).await.unwrap().unwrap().request.whole, Some(whole));
+}
+
+/// A list of what waits is one of all, without what no longer waits; each as it is when it is asked for by its id.
+async fn lists_agree(store: &dyn Store) {
+    let every = store.approvals(ApprovalFilter::All, usize::MAX).await.unwrap();
+    for record in &every {
+        assert_eq!(store.approval(&record.id).await.unwrap().as_ref(), Some(record));
+    }
+    let waits = |record: &&ApprovalRecord| record.state.status() == ApprovalStatus::Pending;
+    let waiting: Vec<ApprovalRecord> = every.iter().filter(waits).cloned().collect();
+    for limit in (0..=waiting.len() + 1).chain([usize::MAX]) {
+        let listed = store.approvals(ApprovalFilter::Pending, limit).await.unwrap();
+        assert_eq!(listed, waiting[..limit.min(waiting.len())], "at most {limit}");
+    }
+}
+
+async fn what_waits_is_listed_as_it_was_asked_with_its_votes(store: &dyn Store) {
+    let all = everybody();
+    let first = ask(store, NewApproval { expires_at: at(9_000), ..question("first") }).await;
+    let voted = ask(store, routed(3)).await;
+    for who in ["ann", "bob"] {
+        let answer = PersonsAnswer::new(Decision::AllowOnce, by(&all, who), at(1_500));
+        store.answer_approval(&voted.id, answer).await.unwrap();
+    }
+    let whole = Some(Json::new(json!({"command": "x".repeat(10_000)})));
+    let large = ask(store, NewApproval { whole, unseen: true, ..question("large") }).await;
+    store.create_unattended_approval(question("unattended")).await.unwrap();
+    let denied = ask(store, question("denied")).await;
+    store.resolve_approval(&denied.id, Decision::Deny, "ann", at(1_500)).await.unwrap();
+    lists_agree(store).await;
+    let listed = store.approvals(ApprovalFilter::Pending, 9).await.unwrap();
+    let found: Vec<_> = listed.iter().map(|record| (&record.id, record.votes.len())).collect();
+    assert_eq!(found, [(&large.id, 0), (&voted.id, 2), (&first.id, 0)]);
+    assert_eq!(listed[0], large);
+}
+
+/// What becomes of questions.
+#[derive(Clone, Debug)]
+enum Event {
+    Asked { until: i64, people: bool },
+    Unattended,
+    Answered(prop::sample::Index, Decision),
+    Cancelled(prop::sample::Index),
+    Expired(i64),
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    let which = any::<prop::sample::Index>;
+    prop_oneof![
+        4 => (1_000_i64..9_000, any::<bool>()).prop_map(|(until, people)| Event::Asked { until, people }),
+        1 => Just(Event::Unattended),
+        2 => (which(), prop_oneof![Just(Decision::AllowOnce), Just(Decision::Deny)])
+            .prop_map(|(which, decision)| Event::Answered(which, decision)),
+        1 => which().prop_map(Event::Cancelled),
+        1 => (1_000_i64..9_000).prop_map(Event::Expired),
+    ]
+}
+
+async fn happens(store: &dyn Store, asked: &mut Vec<ApprovalId>, n: usize, event: Event) {
+    let all = everybody();
+    let chosen = |which: prop::sample::Index| asked.get(which.index(asked.len().max(1))).cloned();
+    match event {
+        Event::Asked { until, people } => {
+            let usual = if people { routed(2) } else { question(&format!("ls {n}")) };
+            asked.push(ask(store, NewApproval { expires_at: at(until), ..usual }).await.id);
+        }
+        Event::Unattended => {
+            let filed = store.create_unattended_approval(question(&format!("ls {n}"))).await;
+            asked.push(filed.unwrap().id);
+        }
+        // What can't be answered any more, or by nobody who is asked, stays as it is.
+        Event::Answered(which, decision) => {
+            if let Some(id) = chosen(which) {
+                let who = if n.is_multiple_of(2) { "ann" } else { "bob" };
+                let answer = PersonsAnswer::new(decision, by(&all, who), at(1_000));
+                let _ = store.answer_approval(&id, answer).await;
+            }
+        }
+        Event::Cancelled(which) => {
+            if let Some(id) = chosen(which) {
+                let _ = store.cancel_approval(&id, at(1_000)).await;
+            }
+        }
+        Event::Expired(now) => {
+            store.expire_approvals(at(now)).await.unwrap();
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn a_list_of_what_waits_is_that_of_all_without_the_rest(events in prop::collection::vec(event(), 1..24)) {
+        let form = memory();
+        block_on(async {
+            let mut asked = Vec::new();
+            for (n, event) in events.into_iter().enumerate() {
+                happens(&*form.store, &mut asked, n, event).await;
+            }
+            lists_agree(&*form.store).await;
+        });
+    }
 }
 
 async fn the_mark_changes_with_each_question_and_each_answer(store: &dyn Store) {
