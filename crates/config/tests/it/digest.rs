@@ -180,7 +180,7 @@ proptest! {
     #[test]
     fn the_order_of_keys_and_what_is_no_value_change_nothing(seed in any::<u64>(), comment in "[a-z ]{0,20}") {
         let text = format!("# {comment}\n{}\n", shuffled(&full(), seed));
-        let elsewhere = Source::new(LayerKind::Operator, format!("{seed}.yaml"), text);
+        let elsewhere = Source::new(LayerKind::Operator, &format!("{seed}.yaml"), text);
         prop_assert_eq!(load(&[elsewhere]).unwrap().digest().to_string(), digest(FULL).unwrap());
     }
 }

@@ -334,8 +334,8 @@ async fn a_page_hears_of_news_and_a_run_ends_with_the_token_of_its_person() {
     for socket in [&mut one, &mut other] {
         until(socket, "event: chat").await;
     }
-    let parts = [&ann, &again].map(|person| talking.look(person, &format!("{chat}/part")));
-    let [here, there] = <[Answer; 2]>::try_from(futures_util::future::join_all(parts).await).ok().unwrap();
+    let part = format!("{chat}/part");
+    let (here, there) = tokio::join!(talking.look(&ann, &part), talking.look(&again, &part));
     assert!(here.text() == there.text() && here.text().contains("The agent works"), "{}", here.text());
     talking.server.house.store.revoke_access_token(&made.id, "a test", Timestamp::now()).await.unwrap();
     assert!(within(rest(&mut one)).await.text().contains("event: over"));
