@@ -204,7 +204,7 @@ async fn blocked_tool_arguments_do_not_stay_in_history() {
     bench.on::<BeforeToolCall>(hook_fn(|event: &ToolCallEvent, _| {
         let secret =
             event.params.get("content").is_some_and(|text| text.as_str().unwrap().contains("hunter2"));
-        Ok(secret.then(|| backstop_hooks::points::ToolCallOutcome::block("no secrets")))
+        Ok(secret.then(|| ToolCallOutcome::block("no secrets")))
     }));
     let session = bench.session().await;
     assert_eq!(bench.say(&session, "go").await.outcome, answered("done"));

@@ -189,7 +189,7 @@ async fn a_name_at_the_provider_is_not_the_user_of_that_name() {
     // The user of a token who has that very name, and whoever was given the address later.
     let (token, _) = place.server.token_of("x@example.com", &[Scope::Admin]).await;
     let by_token = place.post("/sign-in", SAME, &[("token", &token), ("to", "/-/console/chat")]).await;
-    let by_token = super::login::cookie_named(&by_token, "__Host-backstop").unwrap();
+    let by_token = cookie_named(&by_token, "__Host-backstop").unwrap();
     let (later, _) = enters("x@example.com", "subject-2").await;
     for other in [&by_token, &later] {
         let page = place.looks(other, &chat).await;
