@@ -29,6 +29,8 @@ const MOST_AT_ONCE: usize = 8;
 #[derive(Debug)]
 pub(crate) struct Desk {
     answers: Arc<dyn AnswerStore>,
+    /// In whose trail it is said what is answered.
+    trail: Arc<dyn Store>,
     socket: PathBuf,
     serving: JoinHandle<()>,
 }
@@ -52,12 +54,17 @@ impl Desk {
         let (listener, key) = listen(&socket).map_err(failed)?;
         let answers: Arc<dyn AnswerStore> = Arc::new(SqliteStore::for_answers(Arc::clone(store)));
         let serving = tokio::spawn(serve(listener, key, Arc::clone(&answers), backstop::people(loaded)));
-        Ok(Some(Self { answers, socket, serving }))
+        Ok(Some(Self { answers, trail: Arc::clone(store), socket, serving }))
     }
 
     /// Where the questions are.
     pub(crate) fn answers(&self) -> Arc<dyn AnswerStore> {
         Arc::clone(&self.answers)
+    }
+
+    /// In whose trail it is said what is answered, also once another configuration has another store.
+    pub(crate) fn trail(&self) -> Arc<dyn Store> {
+        Arc::clone(&self.trail)
     }
 }
 
