@@ -11,14 +11,14 @@
 //! What a client does not say is not made up: counts of messages are 0, and the conversation is empty.
 
 use backstop_engine::Attendance;
-use backstop_engine::{BlockCause, Blocked, Engine, Substituted, ToolVerdict};
+use backstop_engine::{BlockCause, Blocked, Engine, Permitted, Substituted, ToolVerdict};
 use backstop_hooks::conversation::ToolResult;
 use backstop_hooks::points::{
     AfterCompaction, AfterCompactionEvent, AfterToolCall, AfterToolCallEvent, AgentFinalizeEvent,
     AgentRunEvent, AgentRunOutcome, BeforeAgentFinalize, BeforeAgentRun, BeforeCompaction,
     BeforeCompactionEvent, FinalizeAction, MessageReceived, MessageReceivedEvent, SessionEnd,
     SessionEndEvent, SessionEndReason, SessionStart, SessionStartEvent, SpawnMode, SubagentEnded,
-    SubagentEvent, SubagentSpawned, ToolAfter, ToolAfterEvent,
+    SubagentEvent, SubagentSpawned, ToolAfter, ToolAfterEvent, ToolCallEvent,
 };
 use backstop_hooks::{AgentId, CallContext, Params, PointId, RunId, SessionId, SessionKey, Substitute, Text};
 
@@ -122,16 +122,26 @@ async fn judge(
         Attendance::Nobody if frame.can_ask() => &Attendance::Host,
         other => other,
     };
-    let mut parts = Vec::new();
-    let mut question = None;
+    let mut judged = Vec::new();
     let unseen_input = frame.client().facts().unseen_input.is_some();
     for event in used.events(frame.run(), unseen_input) {
         // Boxed: every moment of a client carries the room for it otherwise.
         let passing = Box::pin(engine.permit_or_substitute(event, call, attendance, substitutes));
         let verdict = passing.await;
         match verdict_of(verdict) {
-            Judged::Runs(params) => parts.push(params),
-            Judged::Denied(reason) => return CallDecision::Deny(reason),
+            Ok(one) => judged.push(one),
+            Err(reason) => return CallDecision::Deny(reason),
+        }
+    }
+    // INVARIANT (what was judged is what runs): all at the end, since a person may have looked for long at one of them, and a file that an earlier
+    // one was judged by may have changed meanwhile.
+    let (mut parts, mut question) = (Vec::new(), None);
+    for one in judged {
+        match one {
+            Judged::Runs(permit) => match permit.redeem() {
+                Ok(event) => parts.push(event.params),
+                Err(error) => return CallDecision::Deny(Reason::new(&error.to_string())),
+            },
             Judged::Asked(reason, params) => {
                 question.get_or_insert(reason);
                 parts.push(params);
@@ -146,18 +156,16 @@ async fn judge(
     }
 }
 
+/// What is not refused.
 enum Judged {
-    Runs(Params),
-    Denied(Reason),
+    Runs(Box<Permitted<ToolCallEvent>>),
     Asked(Reason, Params),
 }
 
-fn verdict_of(verdict: ToolVerdict) -> Judged {
+/// What becomes of a call, or why it is refused.
+fn verdict_of(verdict: ToolVerdict) -> Result<Judged, Reason> {
     match verdict.permit {
-        Ok(permit) => match permit.redeem() {
-            Ok(judged) => Judged::Runs(judged.params),
-            Err(error) => Judged::Denied(Reason::new(&error.to_string())),
-        },
+        Ok(permit) => Ok(Judged::Runs(Box::new(permit))),
         Err(blocked) => {
             let is_changed = matches!(verdict.substituted, Some(Substituted::Edited { .. }));
             let why = blocked.reason_or_default();
@@ -167,9 +175,9 @@ fn verdict_of(verdict: ToolVerdict) -> Judged {
                 false => Reason::from(&why),
             };
             if is_unanswered(&blocked) {
-                Judged::Asked(reason(""), verdict.event.params)
+                Ok(Judged::Asked(reason(""), verdict.event.params))
             } else {
-                Judged::Denied(reason(", and the changed call was stopped"))
+                Err(reason(", and the changed call was stopped"))
             }
         }
     }

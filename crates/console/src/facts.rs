@@ -44,7 +44,7 @@ pub(crate) fn state(record: &ApprovalRecord, now: Timestamp) -> Markup {
         @match &record.state {
             ApprovalState::Pending => {
                 @if record.is_abandoned() {
-                    "Nobody waits for an answer any more: the process that asked has ended. A yes allows the next such call, "
+                    "Nobody waits for an answer any more: the process that asked has ended. What is allowed is the next such call, "
                 }
                 @else { "Waits for an answer, " }
                 (left(record.request.expires_at, now)) "."

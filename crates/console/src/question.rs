@@ -204,7 +204,10 @@ fn answers(viewer: &Viewer, question: &Question<'_>, now: Timestamp) -> Markup {
         section.answers aria-labelledby="answer-title" {
             h2 #answer-title { "Your answer" }
             @if waits {
-                @if offers(Decision::AllowOnce) {
+                // What is allowed is said: a yes to the call that waits is for no later one.
+                @if record.is_abandoned() && offers(Decision::AllowOnce) {
+                    (allow_later(viewer, record))
+                } @else if offers(Decision::AllowOnce) {
                     (answer_form(viewer, record, "allow-once", html! { button.allow type="submit" data-key="a" { "Allow once" } }))
                 }
                 (answer_form(viewer, record, "deny", html! {
@@ -215,13 +218,22 @@ fn answers(viewer: &Viewer, question: &Question<'_>, now: Timestamp) -> Markup {
                 @if !request.unseen && !record.is_abandoned() { (substitutes::forms(viewer, record)) }
                 @if offers(Decision::AllowAlways) { (always(viewer, record)) }
             } @else if offers(Decision::AllowOnce) {
-                (answer_form(viewer, record, "allow-later", html! {
-                    p.quiet { "The next call with the same arguments may run, within an hour." }
-                    button.allow type="submit" data-key="a" { "Allow one later call" }
-                }))
+                (allow_later(viewer, record))
             }
         }
     }
+}
+
+fn allow_later(viewer: &Viewer, record: &ApprovalRecord) -> Markup {
+    answer_form(
+        viewer,
+        record,
+        "allow-later",
+        html! {
+            p.quiet { "The next call with the same arguments may run, within an hour." }
+            button.allow type="submit" data-key="a" { "Allow one later call" }
+        },
+    )
 }
 
 pub(crate) fn answer_form(

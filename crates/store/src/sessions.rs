@@ -65,7 +65,7 @@ impl LeaseHolder {
         let pid = std::process::id();
         let tag = uuid::Uuid::new_v4().simple().to_string();
         Self(match (process::here(), process::started(pid)) {
-            (Some(here), Some(started)) => format!("pid {pid} ({tag} {here} {started})"),
+            (Some(here), Ok(Some(started))) => format!("pid {pid} ({tag} {here} {started})"),
             _ => format!("pid {pid} ({tag})"),
         })
     }
@@ -85,8 +85,10 @@ impl LeaseHolder {
             let (_tag, here, started) = (parts.next()?, parts.next()?, parts.next()?);
             let (ours, pid) = (process::here()? == here, pid.parse().ok()?);
             let has_ended = || match process::started(pid) {
-                Some(now) => now != started,
-                None => !process::is_hidden(pid),
+                Ok(Some(now)) => now != started,
+                Ok(None) => !process::is_hidden(pid),
+                // INVARIANT (known to have ended): what can't be looked at, as where no file can be opened, is no end.
+                Err(process::Unknown) => false,
             };
             Some(ours && has_ended())
         };
@@ -110,17 +112,45 @@ mod process {
         HERE.get_or_init(read).as_deref()
     }
 
+    /// What the system says of a process can't be read.
+    #[derive(Debug, PartialEq, Eq)]
+    pub(super) struct Unknown;
+
     /// When the process began, in clock ticks since the machine's start; `None` if there is none.
-    pub(super) fn started(pid: u32) -> Option<String> {
-        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    pub(super) fn started(pid: u32) -> Result<Option<String>, Unknown> {
+        // The name of the program may hold any bytes.
+        match std::fs::read(format!("/proc/{pid}/stat")) {
+            Ok(stat) => began(&String::from_utf8_lossy(&stat)),
+            Err(error) if is_none(&error) => Ok(None),
+            Err(_) => Err(Unknown),
+        }
+    }
+
+    /// When it began, by what the system says of it.
+    pub(super) fn began(stat: &str) -> Result<Option<String>, Unknown> {
         // The name of the program, in parentheses, may hold anything.
-        let (_, fields) = stat.rsplit_once(") ")?;
+        let (_, fields) = stat.rsplit_once(") ").ok_or(Unknown)?;
         let mut fields = fields.split(' ');
         // A process that has ended and is not yet collected runs nothing any more.
-        if matches!(fields.next()?, "Z" | "X") {
-            return None;
+        if matches!(fields.next(), Some("Z" | "X")) {
+            return Ok(None);
         }
-        fields.nth(18).map(str::to_owned)
+        fields.nth(18).map(|began| Some(began.to_owned())).ok_or(Unknown)
+    }
+
+    /// Whether there is no such process, also where it went while it was looked at.
+    pub(super) fn is_none(error: &std::io::Error) -> bool {
+        error.kind() == std::io::ErrorKind::NotFound || went(error)
+    }
+
+    #[cfg(target_os = "linux")]
+    fn went(error: &std::io::Error) -> bool {
+        error.raw_os_error() == Some(rustix::io::Errno::SRCH.raw_os_error())
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn went(_error: &std::io::Error) -> bool {
+        false
     }
 
     /// Whether there is a process of which the system shows nothing here, as it does with those of other accounts where `/proc` is mounted
@@ -250,4 +280,26 @@ pub trait SessionStore {
 
     /// Releases the lease. Nothing happens if it is not the holder's.
     async fn release_lease(&self, id: &SessionId, holder: &LeaseHolder) -> Result<(), StoreError>;
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Error, ErrorKind};
+
+    use super::process::{Unknown, began, is_none};
+
+    #[test]
+    fn what_can_not_be_looked_at_is_not_known_to_have_ended() {
+        let fields: Vec<String> = (4..40).map(|field: u32| field.to_string()).collect();
+        let stat = |state: &str| format!("7 (a) b) {state} {}", fields.join(" "));
+        assert_eq!(began(&stat("S")), Ok(Some("22".to_owned())));
+        assert_eq!(began(&stat("Z")), Ok(None));
+        for unreadable in ["", "7 (a", "7 (a) S 1 2"] {
+            assert_eq!(began(unreadable), Err(Unknown), "{unreadable}");
+        }
+        assert!(is_none(&Error::from(ErrorKind::NotFound)));
+        // Too many files are open.
+        assert!(!is_none(&Error::from_raw_os_error(24)));
+        assert!(!is_none(&Error::from(ErrorKind::PermissionDenied)));
+    }
 }

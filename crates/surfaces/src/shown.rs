@@ -153,7 +153,7 @@ fn below(record: &ApprovalRecord, cutter: &mut Cutter) -> String {
         below.push_str(&format!("and {more} more reasons\n"));
     }
     if record.is_abandoned() {
-        below.push_str("NOBODY WAITS FOR THE ANSWER ANY MORE: a yes allows the next such call.\n");
+        below.push_str("NOBODY WAITS FOR THE ANSWER ANY MORE: allow the next such call on the console, a yes here counts for nothing.\n");
     }
     below.push_str(&format!("answer until: {}\n", until(request.expires_at)));
     below.push_str(&format!("digest: {}\nid: {}\n", request.digest.short(), record.id));

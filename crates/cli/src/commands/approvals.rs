@@ -276,7 +276,10 @@ fn state(record: &ApprovalRecord, now: Timestamp) -> String {
     match &record.state {
         ApprovalState::Pending if record.is_abandoned() => {
             let end = in_future(now, record.request.expires_at);
-            format!("nobody waits any more, a yes allows the next such call; expires {end}")
+            let code = &record.code;
+            format!(
+                "nobody waits any more; `backstop allow-once {code}` allows the next such call; expires {end}"
+            )
         }
         ApprovalState::Pending => format!("waits, expires {}", in_future(now, record.request.expires_at)),
         ApprovalState::Allowed(allowance) => allowed(allowance, now),
@@ -330,22 +333,7 @@ async fn answer(
     output: &Output,
 ) -> Result<(), Error> {
     let (place, record) = answers.find(name).await?;
-    let answered = place.answer(&record.id, decision, word, who()).await?;
-    tell(&answered, answers, output, None)?;
-    if is_for_later(&answered) {
-        output.say("note: nobody waited for the answer any more, so a yes allows the next such call");
-    }
-    Ok(())
-}
-
-/// Whether what was answered is for a later call: nobody waited any more.
-fn is_for_later(record: &ApprovalRecord) -> bool {
-    let reach = match &record.state {
-        ApprovalState::Allowed(allowance) => allowance.reach,
-        ApprovalState::TimedOut { .. } => return true,
-        _ => return false,
-    };
-    matches!(reach, Reach::LaterCall { .. })
+    tell(&place.answer(&record.id, decision, word, who()).await?, answers, output, None)
 }
 
 async fn substitute(answers: &Answers, name: &str, given: Given, output: &Output) -> Result<(), Error> {

@@ -33,6 +33,8 @@ pub(crate) struct Desk {
     answers: Arc<dyn AnswerStore>,
     /// The policy that what is answered here names.
     policy: PolicyInForce,
+    /// In whose trail it is said what is answered.
+    trail: Arc<dyn Store>,
     socket: PathBuf,
     serving: JoinHandle<()>,
 }
@@ -57,7 +59,8 @@ impl Desk {
         let policy = PolicyInForce::from(backstop::policy_of(loaded, store.digest_key()));
         let answers = SqliteStore::for_answers(Arc::clone(store)).answers_under(policy.clone());
         let serving = tokio::spawn(serve(listener, key, Arc::clone(&answers), backstop::people(loaded)));
-        Ok(Some(Self { answers, policy, socket, serving }))
+        let trail = Arc::clone(store);
+        Ok(Some(Self { answers, policy, trail, socket, serving }))
     }
 
     /// Has what is answered from here on name the policy by which is judged.
@@ -68,6 +71,11 @@ impl Desk {
     /// Where the questions are.
     pub(crate) fn answers(&self) -> Arc<dyn AnswerStore> {
         Arc::clone(&self.answers)
+    }
+
+    /// In whose trail it is said what is answered, also once another configuration has another store.
+    pub(crate) fn trail(&self) -> Arc<dyn Store> {
+        Arc::clone(&self.trail)
     }
 }
 

@@ -329,7 +329,9 @@ fn an_answer_to_a_killed_run_counts_once_for_the_resumed_call() {
     let left = waiting(&user);
     killed.kill().unwrap();
     killed.wait().unwrap();
-    user.run(&["approvals", "approve", &code(&left)]).succeeded();
+    let told = user.run(&["approvals", "approve", &code(&left)]);
+    assert!(told.code != Some(0) && told.err.contains("allow-once"), "{}", told.whole());
+    user.run(&["allow-once", &code(&left)]).succeeded();
     assert!(!ran(&user), "the call that waited is gone");
     let session = left["session"].as_str().unwrap();
     done(agent(&user, &["--session", session])).succeeded();

@@ -353,7 +353,7 @@ fn a_signal_ends_in_a_refusal() {
 }
 
 #[test]
-fn a_yes_to_a_hook_that_was_killed_allows_the_next_such_call() {
+fn a_yes_to_a_hook_that_was_killed_counts_for_nothing_unless_it_is_for_a_later_call() {
     let user = User::with_config("agent: {approvals: {wait: true}}\n");
     let path = user.path().join("event.json");
     std::fs::write(&path, call(&user, ASKED).to_string()).unwrap();
@@ -368,8 +368,11 @@ fn a_yes_to_a_hook_that_was_killed_allows_the_next_such_call() {
     let code = asked["code"].as_str().unwrap();
     let shown = user.run(&["approvals", "show", code]).succeeded();
     assert!(shown.out.contains("nobody waits any more"), "{}", shown.whole());
-    let told = user.run(&["approvals", "approve", code]).succeeded().whole();
-    assert!(told.contains("for one later call") && told.contains("nobody waited"), "{told}");
+    let told = user.run(&["approvals", "approve", code]);
+    assert_ne!(told.code, Some(0));
+    assert!(told.err.contains("nobody waits") && told.err.contains("allow-once"), "{}", told.whole());
+    let told = user.run(&["allow-once", code]).succeeded().whole();
+    assert!(told.contains("for one later call"), "{told}");
     passes(&hook(&user, "codex", &call(&user, ASKED)));
 }
 

@@ -421,6 +421,40 @@ fn after_a_reload_a_kill_still_shows_in_the_trail() {
     assert_eq!((unended(), wrote("start").len(), wrote("stop").len()), (vec![killed], 4, 3));
 }
 
+/// What people answer at a desk is said by the writer with which it was opened: that one says that it stops when the desk ends.
+#[test]
+fn after_a_reload_nobody_says_answers_who_has_stopped() {
+    let scene = Scene::new();
+    let configure = |policy| {
+        let strict = "agent: {approvals: {strict: true}}\n";
+        scene.user.configure(&format!("{}{strict}", scene.configuration(policy)));
+    };
+    configure(Policy::A);
+    let (mut child, _) = serve(&scene.user);
+    let said = Said::by(child.stderr.take().unwrap());
+    configure(Policy::B);
+    assert!(reads(&child, &said));
+    let call = serde_json::json!({
+        "hook_event_name": "PreToolUse", "session_id": "s-1", "cwd": scene.user.work(), "tool_name": "Bash",
+        "tool_use_id": "toolu_0123456789abcdef", "tool_input": { "command": "eval \"$PLAN\"" },
+    });
+    let refused = scene.user.feed(&["hook", "claude"], call.to_string());
+    assert_eq!(refused.code, Some(2), "{}", refused.whole());
+    let list = scene.user.run(&["approvals", "list", "--json"]).succeeded().json();
+    scene.user.run(&["allow-once", list[0]["code"].as_str().unwrap()]).succeeded();
+    interrupt(&child);
+    assert_eq!(done(child).code, Some(0));
+    let trail = scene.user.trail();
+    let answered = trail.iter().find(|entry| entry["kind"] == "approval.answered").unwrap();
+    let by_it: Vec<&str> = trail
+        .iter()
+        .filter(|entry| entry["process"] == answered["process"])
+        .map(|entry| at(entry, "/kind"))
+        .collect();
+    assert_eq!(by_it.iter().filter(|kind| **kind == "stop").count(), 1, "{by_it:?}");
+    assert_eq!(by_it.last(), Some(&"stop"), "{by_it:?}");
+}
+
 /// The value at a pointer, as a text.
 fn at<'a>(value: &'a Value, pointer: &str) -> &'a str {
     value.pointer(pointer).and_then(Value::as_str).unwrap_or_default()

@@ -11,8 +11,8 @@ use backstop_hooks::points::{
     SessionStart, SubagentEnded, SubagentSpawned, ToolAfter, ToolAfterOutcome, ToolCallOutcome,
 };
 use backstop_hooks::{
-    ApprovalRequest, JsonFuture, JsonHook, ObservePoint, OwnerId, Point, PointId, for_each_point, hook_fn,
-    json_hook, points,
+    ApprovalRequest, Digest, Fact, JsonFuture, JsonHook, ObservePoint, OwnerId, Point, PointId,
+    for_each_point, hook_fn, json_hook, points,
 };
 use serde_json::{Value, json};
 
@@ -128,6 +128,32 @@ async fn each_command_of_a_list_is_judged_and_one_refusal_refuses_all() {
         body(&told(&engine, &run(&["ls", "old"])).await),
         json!({ "overrideInput": { "commands": ["ls", "new"] } })
     );
+}
+
+#[tokio::test]
+async fn what_an_earlier_command_was_judged_by_is_looked_at_once_all_are_judged() {
+    let script = Arc::new(Mutex::new(1_u32));
+    let engine = engine(|snapshot| {
+        let script = Arc::clone(&script);
+        let hook = hook_fn::<BeforeToolCall, _>(move |event, cx| {
+            let command = event.params.get("command").and_then(Value::as_str).unwrap();
+            if command == "./deploy.sh" {
+                let (look, found) = (Arc::clone(&script), Digest::of("script", &*script.lock().unwrap()));
+                cx.rests_on(Fact::new(found, move || Digest::of("script", &*look.lock().unwrap())));
+            } else {
+                *script.lock().unwrap() += 1;
+            }
+            Ok(None)
+        });
+        snapshot.on(hook, options()).unwrap();
+    });
+    let run = |commands: &[&str]| {
+        let payload = json!({ "hookName": "tool_call", "tool_call": { "id": "c", "name": "run_commands", "input": { "commands": commands } } });
+        event(Client::Cline, payload, "PreToolUse")
+    };
+    assert!(told(&engine, &run(&["ls", "./deploy.sh"])).await.answer.is_silent());
+    let refused = body(&told(&engine, &run(&["./deploy.sh", "ls"])).await);
+    assert!(refused["errorMessage"].as_str().unwrap().contains("has changed since"), "{refused}");
 }
 
 #[tokio::test]

@@ -31,7 +31,7 @@ pub(crate) struct Petition {
     withdrawals: Withdrawals,
 }
 
-/// The petitions that were dropped and are being closed: each has a receiver.
+/// The petitions that are being closed, also those that were dropped: each has a receiver.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Withdrawals(Arc<watch::Sender<()>>);
 
@@ -114,10 +114,15 @@ impl Petition {
     /// Tells everybody. The first of those who object, or who fail to take the answer, stops the call.
     pub(crate) async fn end(mut self, resolution: Resolution) -> Option<Blocked> {
         let telling = self.telling(resolution)?;
-        // A task of its own: whoever waits for it here may be dropped, the telling may not.
-        tokio::spawn(telling)
-            .await
-            .unwrap_or_else(|_| Some(objection("the hook that asked could not be told")))
+        // A task of its own: whoever waits for it here may be dropped, the telling may not. That it is under way is known until its end, as
+        // where the petition itself is dropped.
+        let under_way = self.withdrawals.0.subscribe();
+        let told = async move {
+            let told = telling.await;
+            drop(under_way);
+            told
+        };
+        tokio::spawn(told).await.unwrap_or_else(|_| Some(objection("the hook that asked could not be told")))
     }
 
     /// Closes what is open and tells everybody; `None` if there is nothing to do.

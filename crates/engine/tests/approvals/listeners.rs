@@ -18,6 +18,7 @@ over_both_stores! {
     a_dropped_call_cancels_its_question_and_tells,
     a_call_dropped_at_any_step_leaves_no_question_open,
     a_call_dropped_while_it_tells_tells_all_the_same,
+    what_a_dropped_call_still_tells_is_waited_for,
 }
 
 async fn an_objection_blocks_what_a_human_allowed(store: Arc<dyn Store>) {
@@ -119,4 +120,30 @@ async fn a_call_dropped_while_it_tells_tells_all_the_same(store: Arc<dyn Store>)
     call.abort();
     tokio::time::sleep(Duration::from_millis(100)).await;
     assert_eq!(told(&heard), [Resolution::Deny], "once, and not a second time as cancelled");
+}
+
+async fn what_a_dropped_call_still_tells_is_waited_for(store: Arc<dyn Store>) {
+    let (engine, heard) = asking(Arc::clone(&store), request());
+    let late = Told::default();
+    let hears = Arc::clone(&late);
+    ask_exactly(
+        &engine,
+        "slow",
+        request().on_resolution(move |resolution| {
+            let hears = Arc::clone(&hears);
+            async move {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+                hears.lock().unwrap().push(resolution);
+                None
+            }
+        }),
+    );
+    let calls = engine.clone();
+    let call = tokio::spawn(async move { permit(&calls, "ls", &Human::says(Decision::Deny)).await });
+    while told(&heard).is_empty() {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    call.abort();
+    engine.withdrawn().await;
+    assert_eq!(told(&late), [Resolution::Deny]);
 }

@@ -8,7 +8,8 @@ use backstop_gateway::{Gateway, Observers, Settings};
 use backstop_hooks::points::{BeforeToolCall, ToolCallOutcome};
 use backstop_hooks::{ApprovalRequest, Decision, Digest, TimeoutBehavior};
 use backstop_store::{
-    ApprovalFilter, ApprovalRecord, ApprovalState, AuditFilter, NewAccessToken, Scope, SqliteStore, Timestamp,
+    ApprovalFilter, ApprovalRecord, ApprovalState, AuditFilter, LeaseHolder, NewAccessToken, NewApproval,
+    Scope, SqliteStore, Timestamp,
 };
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -475,6 +476,33 @@ async fn the_first_answer_counts_and_the_second_person_is_told_who_was_first() {
         303,
         "the same twice is fine"
     );
+}
+
+#[tokio::test]
+async fn a_yes_to_a_call_that_waited_is_for_no_later_one() {
+    let here = LeaseHolder::unique();
+    // The number of this process, which began at another time.
+    let Some((process, _)) = here.as_str().rsplit_once(' ') else { return };
+    let gone = LeaseHolder::new(format!("{process} 1)"));
+    let server = Server::start().await;
+    let asked = server.question().await.request;
+    let asked = NewApproval { digest: Digest::of_text("test", "left"), waiter: Some(gone), ..asked };
+    let record = server.house.engine.answer_store().create_approval(asked).await.unwrap();
+    if !record.is_abandoned() {
+        return;
+    }
+    let person = server.person(&[Scope::Read, Scope::Approve]).await;
+    let cookie = format!("cookie: {}\r\n", person.cookie);
+    let page = server.get(&format!("/approvals/{}", record.id), &cookie).await.text();
+    assert!(page.contains("Nobody waits") && page.contains("Allow one later call"), "{page}");
+    assert!(!page.contains(">Allow once<"), "{page}");
+    // From a page that was shown before its process ended.
+    let refused = server.answer(&person, &record, &[("decision", "allow-once")]).await;
+    assert_eq!(refused.status(), 409, "{}", refused.text());
+    assert!(refused.text().contains("nobody waits for it any more"), "{}", refused.text());
+    assert_eq!(server.state(&record).await, ApprovalState::Pending);
+    assert_eq!(server.answer(&person, &record, &[("decision", "allow-later")]).await.status(), 303);
+    assert!(matches!(server.state(&record).await, ApprovalState::Allowed(_)));
 }
 
 /// The console of a house in which two of ann, bob and carl must allow what is asked about.

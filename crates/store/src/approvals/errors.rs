@@ -92,6 +92,14 @@ pub enum ResolveError {
         /// Its code.
         code: String,
     },
+    /// Nobody waits for the answer any more: what allows the call is for a later one, which has to be said.
+    #[error(
+        "approval `{code}`: nobody waits for the answer any more\nhint: allow the next such call with `backstop allow-once {code}`, or on the console"
+    )]
+    Abandoned {
+        /// Its code.
+        code: String,
+    },
     /// Whoever answers may not.
     #[error("{0}")]
     NotAsked(Box<NotAsked>),

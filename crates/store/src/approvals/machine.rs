@@ -14,9 +14,6 @@ use super::{
 use crate::Timestamp;
 use crate::asked::{Ended, Unanswered};
 
-/// How long an allowance holds that was given to a question for whose answer nobody waited any more.
-const ABANDONED_TTL: Duration = Duration::from_hours(1);
-
 /// What an operation does to a record: the vote that it adds, the state that it gets, if it changes, and the answer.
 pub(crate) struct Step<T> {
     pub(crate) vote: Option<Voted>,
@@ -81,9 +78,10 @@ pub(crate) fn resolve(record: &ApprovalRecord, answer: &PersonsAnswer) -> Step<R
     if !offers(record, decision) {
         return Step::stay(Err(not_offered(record, decision)));
     }
-    // What comes with grants of its own is for later calls as it is.
+    // INVARIANT (what the human saw): a yes to a call that waits is for no later one, since whoever asked can end that process itself, and make
+    // the next call when it likes. What comes with grants of its own is for later calls as it is.
     if decision != Decision::Deny && !answer.has_grants && record.is_abandoned() {
-        return abandoned(record, answer);
+        return Step::stay(Err(ResolveError::Abandoned { code: record.code.clone() }));
     }
     if let Some(given) = &answer.given
         && let Err(refused) = takes(record, given)
@@ -112,16 +110,6 @@ pub(crate) fn resolve(record: &ApprovalRecord, answer: &PersonsAnswer) -> Step<R
         return Step { vote, given: Some(given.clone()), ..Step::become_(state, Ok(true)) };
     }
     Step { vote, ..Step::become_(state, Ok(true)) }
-}
-
-/// An allowing answer to a question for which nobody waits any more: it is for one later call, for which nothing can be put in the place of the call.
-fn abandoned(record: &ApprovalRecord, answer: &PersonsAnswer) -> Step<Result<bool, ResolveError>> {
-    if let Some(given) = &answer.given {
-        let (code, substitute) = (record.code.clone(), given.substitute());
-        return Step::stay(Err(ResolveError::NoSubstitute { code, substitute }));
-    }
-    let Step { vote, next, ended, given, answer } = allow_later(record, &answer.by, ABANDONED_TTL, answer.at);
-    Step { vote, next, ended, given, answer: answer.map(|()| true) }
 }
 
 fn substituted(given: &Given, by: &Answerer, at: Timestamp) -> ApprovalState {

@@ -31,8 +31,8 @@ pub struct ApprovalRecord {
 }
 
 impl ApprovalRecord {
-    /// Returns whether nobody waits any more for the answer that it is open for: its process is known to have ended, and could not withdraw it. Whoever
-    /// allows the call then allows a later one. Of a process of another machine that can't be known.
+    /// Returns whether nobody waits any more for the answer that it is open for: its process is known to have ended, and could not withdraw it. What
+    /// is allowed then is a later call, by [`allow_later`](crate::ApprovalStore::allow_later). Of a process of another machine that can't be known.
     pub fn is_abandoned(&self) -> bool {
         self.state == ApprovalState::Pending && self.request.waiter.as_ref().is_some_and(LeaseHolder::is_gone)
     }

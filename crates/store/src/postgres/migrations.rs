@@ -4,8 +4,11 @@ use super::Failure;
 use super::connection::Connection;
 use crate::StoreErrorKind;
 
-const STEPS: &[&str] =
-    &[include_str!("migrations/0001_initial.sql"), include_str!("migrations/0002_histories.sql")];
+const STEPS: &[&str] = &[
+    include_str!("migrations/0001_initial.sql"),
+    include_str!("migrations/0002_histories.sql"),
+    include_str!("migrations/0003_left_words.sql"),
+];
 
 fn newest() -> i64 {
     i64::try_from(STEPS.len()).unwrap_or(i64::MAX)

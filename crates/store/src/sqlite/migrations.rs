@@ -20,6 +20,7 @@ pub(super) const STEPS: &[&str] = &[
     include_str!("migrations/0011_votes.sql"),
     include_str!("migrations/0012_notices.sql"),
     include_str!("migrations/0013_checkpoints.sql"),
+    include_str!("migrations/0014_left_words.sql"),
 ];
 
 /// The version from which grants are bound to a place.

@@ -19,7 +19,7 @@ use crate::votes::{by, everybody, routed};
 over_all_forms!(
     an_answer_that_holds_counts_by_the_clock_that_nobody_sets,
     of_what_is_over_no_words_are_kept,
-    a_yes_that_nobody_waits_for_allows_the_next_such_call,
+    a_yes_that_nobody_waits_for_is_for_no_later_call,
     what_nobody_waits_for_has_nothing_in_its_place,
     those_who_vote_while_nobody_waits_vote_for_a_later_call,
 );
@@ -111,6 +111,28 @@ async fn of_what_is_over_no_words_are_kept(store: &dyn Store) {
     }
 }
 
+#[tokio::test]
+async fn what_an_earlier_version_left_of_words_is_wiped() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("state.db");
+    let store: Box<dyn Store> = Box::new(SqliteStore::new(&path));
+    let asked = ask(store.as_ref(), NewApproval { title: "SECRET?".into(), ..question("ls") }).await;
+    store.cancel_approval(&asked.id, at(1_500)).await.unwrap();
+    drop(store);
+    // It took the arguments for all that there is.
+    let db = Connection::open(&path).unwrap();
+    db.execute_batch("UPDATE approvals SET has_arguments = 0; PRAGMA user_version = 13").unwrap();
+    drop(db);
+    let store: Box<dyn Store> = Box::new(SqliteStore::new(&path));
+    store.expire_approvals(at(2_001).after(ANSWERABLE)).await.unwrap();
+    let kept = store.approval(&asked.id).await.unwrap().unwrap();
+    let kept = serde_json::to_string(&kept).unwrap();
+    assert!(!kept.contains("SECRET") && !kept.contains("deletes things"), "{kept}");
+    let left = "SELECT count(*) FROM approvals WHERE has_arguments = 1";
+    let left: i64 = Connection::open(&path).unwrap().query_row(left, [], |row| row.get(0)).unwrap();
+    assert_eq!(left, 0);
+}
+
 /// A process of this machine that has ended: the number of this one, which began at another time.
 fn ended() -> Option<LeaseHolder> {
     let here = LeaseHolder::unique();
@@ -129,13 +151,16 @@ fn scope(of: &str) -> AllowanceScope {
     }
 }
 
-async fn a_yes_that_nobody_waits_for_allows_the_next_such_call(store: &dyn Store) {
+async fn a_yes_that_nobody_waits_for_is_for_no_later_call(store: &dyn Store) {
     let Some(waiter) = ended() else { return };
     for decision in [Decision::AllowOnce, Decision::AllowAlways] {
         let asked = ask(store, NewApproval { waiter: Some(waiter.clone()), ..question("ls") }).await;
         assert!(asked.is_abandoned());
-        let answered = store.resolve_approval(&asked.id, decision, "ann", at(1_500)).await.unwrap();
-        let ApprovalState::Allowed(allowance) = answered.record.state else { panic!() };
+        let refused = store.resolve_approval(&asked.id, decision, "ann", at(1_500)).await;
+        assert!(matches!(refused, Err(ResolveError::Abandoned { .. })), "{refused:?}");
+        assert_eq!(store.take_allowance(&scope("ls"), at(1_600)).await.unwrap(), None, "nobody said so");
+        let record = store.allow_later(&asked.id, &"ann".into(), HOUR, at(1_500)).await.unwrap();
+        let ApprovalState::Allowed(allowance) = record.state else { panic!() };
         let later = Reach::LaterCall { until: at(1_500).after(HOUR) };
         assert_eq!((allowance.decision, allowance.reach), (Decision::AllowOnce, later));
         let taken = store.take_allowance(&scope("ls"), at(1_600)).await.unwrap().unwrap();
@@ -161,7 +186,7 @@ async fn what_nobody_waits_for_has_nothing_in_its_place(store: &dyn Store) {
     let asked = ask(store, NewApproval { waiter: Some(waiter), substitutes, ..question("ls") }).await;
     let answer = PersonsAnswer::respond("three files", "ann", at(1_500)).unwrap();
     let refused = store.answer_approval(&asked.id, answer).await;
-    assert!(matches!(refused, Err(ResolveError::NoSubstitute { .. })), "{refused:?}");
+    assert!(matches!(refused, Err(ResolveError::Abandoned { .. })), "{refused:?}");
     assert_eq!(store.approval(&asked.id).await.unwrap().unwrap().state, ApprovalState::Pending);
 }
 
@@ -170,8 +195,10 @@ async fn those_who_vote_while_nobody_waits_vote_for_a_later_call(store: &dyn Sto
     let all = everybody();
     let asked = ask(store, NewApproval { waiter: Some(waiter), ..routed(2) }).await;
     let vote = PersonsAnswer::new(Decision::AllowOnce, by(&all, "ann"), at(1_100));
-    let voted = store.answer_approval(&asked.id, vote).await.unwrap();
-    assert_eq!(voted.record.state, ApprovalState::TimedOut { at: at(1_100) });
+    let refused = store.answer_approval(&asked.id, vote).await;
+    assert!(matches!(refused, Err(ResolveError::Abandoned { .. })), "{refused:?}");
+    let voted = store.allow_later(&asked.id, &by(&all, "ann"), HOUR, at(1_100)).await.unwrap();
+    assert_eq!(voted.state, ApprovalState::TimedOut { at: at(1_100) });
     let allowed = store.allow_later(&asked.id, &by(&all, "bob"), HOUR, at(1_200)).await.unwrap();
     assert_eq!(allowed.state.by(), Some("ann and bob"));
     assert!(matches!(

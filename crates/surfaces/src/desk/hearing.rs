@@ -38,7 +38,7 @@ pub enum Answered {
         /// The answer.
         decision: Decision,
     },
-    /// The answer counts, for the next such call: nobody waited for it any more.
+    /// The answer was given before, for the next such call: nobody waited for it any more.
     Later {
         /// The question.
         approval: ApprovalId,
@@ -385,8 +385,7 @@ async fn give(
     };
     let approval = answered.id;
     Ok(match answered.state {
-        // Where nobody waits any more and several must allow the call, it is over, and they answer for a later one.
-        ApprovalState::Pending | ApprovalState::TimedOut { .. } => Answered::Waits { approval },
+        ApprovalState::Pending => Answered::Waits { approval },
         ApprovalState::Allowed(Allowance { reach: Reach::LaterCall { .. }, .. }) => {
             Answered::Later { approval }
         }
@@ -408,6 +407,10 @@ fn refused(error: ResolveError) -> Result<Answered, StoreError> {
         ResolveError::Unseen { .. } => {
             Ok(Answered::Refused("a part of the arguments was shown to nobody yet".to_owned()))
         }
+        ResolveError::Abandoned { .. } => Ok(Answered::Refused(
+            "nobody waits for it any more; allow the next such call with `backstop allow-once`, or on the console"
+                .to_owned(),
+        )),
         ResolveError::NotAsked(not_asked) => Ok(Answered::Refused(line(&not_asked.why(), 200))),
         ResolveError::OtherVote { .. } => {
             Ok(Answered::Refused("you have answered otherwise already".to_owned()))

@@ -230,7 +230,10 @@ impl Desk {
         let is_offered = |decision: &Decision| match decision {
             Decision::Deny => true,
             // INVARIANT (what the human saw): what is not shown whole is not allowed here.
-            Decision::AllowOnce => record.request.allowed_decisions.contains(decision) && !shown.is_cut,
+            Decision::AllowOnce => {
+                let is_offered = record.request.allowed_decisions.contains(decision);
+                is_offered && !shown.is_cut && !record.is_abandoned()
+            }
             Decision::AllowAlways => false,
         };
         let all = [Decision::AllowOnce, Decision::Deny].into_iter();

@@ -3,7 +3,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use backstop_hooks::{Decision, Json, Secret};
-use backstop_store::{ApprovalState, NewApproval, Timestamp};
+use backstop_store::{ApprovalState, LeaseHolder, NewApproval, Timestamp};
 use backstop_surfaces::{Ceiling, Surface as _, SurfaceError, Telegram};
 use serde_json::{Value, json};
 use url::Url;
@@ -309,6 +309,40 @@ async fn a_service_that_wants_to_be_left_alone_is_and_the_token_is_in_no_error()
     let nowhere = bot(&"http://127.0.0.1:1/".parse().unwrap(), Ceiling::Once);
     let error = nowhere.test("-100").await.unwrap_err();
     assert!(later(&error) && !format!("{error} {error:?}").contains("sesame"), "{error:?}");
+}
+
+/// Another process of this machine, as one that waits for an answer.
+fn waiter(child: &std::process::Child) -> Option<LeaseHolder> {
+    let (own, pid) = (LeaseHolder::unique(), child.id());
+    let (_, rest) = own.as_str().split_once(" (")?;
+    let (here, _began) = rest.rsplit_once(' ')?;
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let began = stat.rsplit_once(") ")?.1.split(' ').nth(19)?;
+    Some(LeaseHolder::new(format!("pid {pid} ({here} {began})")))
+}
+
+#[tokio::test]
+async fn a_press_for_which_nobody_waits_any_more_counts_for_nothing() {
+    let mut child = std::process::Command::new("sleep").arg("600").spawn().unwrap();
+    let waiter = waiter(&child);
+    let (stage, updates) = (Stage::new(), Updates::default());
+    let server = service(updates.clone()).await;
+    let _running = stage.desk(bot(&server.url, Ceiling::Once)).run();
+    let request = NewApproval { waiter, ..question(&json!({ "command": "./deploy.sh" })) };
+    let record = stage.store.create_approval(request).await.unwrap();
+    assert!(!record.is_abandoned());
+    let message = server.until("sendMessage", 1).await.remove(0);
+    let (text, allow) = buttons(&message).remove(0);
+    assert_eq!(text, "Allow once");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    if !record.is_abandoned() {
+        return;
+    }
+    updates.push(press(1, &person(42), -100, &allow));
+    let told = server.until("answerCallbackQuery", 1).await;
+    assert!(told[0]["text"].as_str().unwrap().contains("nobody waits for it any more"), "{told:?}");
+    assert_eq!(stage.state(&record.id).await, ApprovalState::Pending);
 }
 
 trait After {

@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use backstop_hooks::Decision;
 use backstop_store::{
-    ApprovalRecord, ApprovalState, AskedPeople, LeaseHolder, NewApproval, PersonName, Route, Timestamp,
-    Uptime,
+    ApprovalRecord, ApprovalState, AskedPeople, NewApproval, PersonName, Route, Timestamp, Uptime,
 };
 use backstop_surfaces::handle::Handle;
 use backstop_surfaces::signature::{SigningSecret, verified};
@@ -253,26 +252,22 @@ async fn an_answer_that_a_failure_kept_from_counting_counts_when_it_comes_again(
 }
 
 #[tokio::test]
-async fn a_button_counts_by_the_clock_that_nobody_sets_and_says_where_nobody_waits() {
+async fn a_button_counts_by_the_clock_that_nobody_sets() {
     let Some(now) = Uptime::now() else { return };
     let stage = Stage::new();
     let server = Server::start(|_| ok(nothing())).await;
     let desk = stage.desk(webhook(&server.url, anywhere()));
     let _running = desk.run();
-    // A process of this machine that has ended: the number of this one, which began at another time.
-    let here = LeaseHolder::unique();
-    let (process, _) = here.as_str().rsplit_once(' ').unwrap();
     let asked = NewApproval {
         // The clock was set forward since.
         expires_at: Timestamp::now().before(Duration::from_hours(1)),
         deadline: Some(now.after(Duration::from_hours(1))),
-        waiter: Some(LeaseHolder::new(format!("{process} 1)"))),
         ..question(&json!({ "command": "ls" }))
     };
     let record = stage.store.create_approval(asked).await.unwrap();
     let allow = handle(&server, &record, Decision::AllowOnce).await;
-    let later = Answered::Later { approval: record.id.clone() };
-    assert_eq!(post(&desk, "a1", &answer(&allow, "ann")).await, Ok(Given::Now(vec![later])));
+    let counted = Answered::Counts { approval: record.id.clone(), decision: Decision::AllowOnce };
+    assert_eq!(post(&desk, "a1", &answer(&allow, "ann")).await, Ok(Given::Now(vec![counted])));
     assert_eq!(stage.answered(&record.id).await.0, Decision::AllowOnce);
 }
 

@@ -315,11 +315,12 @@ impl Running {
         say_left_out(&surroundings.output, &self.backstop);
         say_faults(&surroundings.output, old.hand_over(&mut self.backstop).await);
         self.retiring.retain(|retiring| !retiring.is_finished());
+        let trail = self.desk.as_ref().map(Desk::trail);
         self.retiring.push(tokio::spawn(async move {
             while !old_hooks.are_idle() {
                 tokio::time::sleep(LOOK).await;
             }
-            end(old).await
+            retire(old, trail.as_ref()).await
         }));
         for task in [self.sweeping.take(), self.witnessing.take()].into_iter().flatten() {
             task.abort();
@@ -437,17 +438,39 @@ impl Running {
         };
         hooks_recorded &= timeout(RETIRE, retired).await.unwrap_or(false);
         // Nobody waits for an answer any more.
+        let trail = self.desk.as_ref().map(Desk::trail);
         drop(self.desk);
+        let others = trail.filter(|trail| !is_trail_of(&self.backstop, trail));
         hooks_recorded &= end(self.backstop).await;
+        if let Some(trail) = others {
+            // Of a configuration from before: only what people answered was still said there.
+            hooks_recorded &= timeout(RETIRE, trail.conclude_audit()).await.is_ok_and(|ended| ended.is_ok());
+        }
         if !hooks_recorded {
             surroundings.output.say("warning: the audit trail could not be written to its end");
         }
     }
 }
 
+/// Ends a policy that no longer holds. INVARIANT (who says that it stops writes no more): what people answer at the desk is said by the writer of
+/// the configuration with which it was opened, so that one ends with the desk.
+async fn retire(backstop: Backstop, trail: Option<&Arc<dyn Store>>) -> bool {
+    if trail.is_none_or(|trail| !is_trail_of(&backstop, trail)) {
+        return end(backstop).await;
+    }
+    let _ = timeout(RETIRE, backstop.engine().withdrawn()).await;
+    backstop.shut_down().await
+}
+
+fn is_trail_of(backstop: &Backstop, trail: &Arc<dyn Store>) -> bool {
+    Arc::ptr_eq(backstop.store(), trail)
+}
+
 /// Ends one policy: writes what is left of the audit trail, and says there that its writer stops, whoever else holds the store. Answers whether
 /// the trail is complete.
 async fn end(backstop: Backstop) -> bool {
+    // Of calls that were given up, what was asked is withdrawn first.
+    let _ = timeout(RETIRE, backstop.engine().withdrawn()).await;
     let audit = backstop.audit().cloned();
     let flushed = backstop.shut_down().await;
     match audit {

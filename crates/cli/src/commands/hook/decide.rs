@@ -172,6 +172,8 @@ async fn decide_here(
     let left = patience(heard.event).saturating_sub(heard.started.elapsed());
     let mut ending = heard.ending.subscribe();
     let reply = tokio::select! {
+        // What is judged is judged: a yes that was used up is not lost to a signal of the same moment.
+        biased;
         reply = judged(&backstop, heard.event, left, !is_strict, trace_parent()) => reply,
         // What asks is dropped, which withdraws its question.
         _ = ending.wait_for(|is_told| *is_told) => refuse(heard.event, &told_to_end()),

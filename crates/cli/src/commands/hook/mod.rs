@@ -53,7 +53,7 @@ const READ_PATIENCE: Duration = Duration::from_secs(10);
 /// How long the end of a hook that judged alone waits until spans are sent. Clients wait for it.
 const LAST_SPANS: Duration = Duration::from_millis(500);
 
-/// How long a hook that was told to end waits until the question that it asks is withdrawn and on record.
+/// How long a hook that was told to end waits until the question that it asks is withdrawn and on record, or its answer is out.
 const WITHDRAWAL: Duration = Duration::from_secs(1);
 
 /// Whether the hook was told to end. Who has something to give up then listens to it.
@@ -157,6 +157,7 @@ async fn wait(
         }
     };
     let answer = tokio::select! {
+        biased;
         answer = in_time => Some(answer),
         () = terminated => None,
     };
@@ -164,9 +165,10 @@ async fn wait(
         return answer;
     }
     ending.send_replace(true);
-    if ending.receiver_count() > 0 {
-        // Whatever it comes to, it is refused: the answer is of use to nobody.
-        let _ = timeout(WITHDRAWAL, &mut answered).await;
+    // Who judges here may have come to an answer at the same moment, and refuses by itself otherwise.
+    let left = if ending.receiver_count() > 0 { WITHDRAWAL } else { Duration::ZERO };
+    if let Ok(Ok(answer)) = timeout(left, &mut answered).await {
+        return answer;
     }
     Err("backstop was told to end before it had judged this".to_owned())
 }

@@ -97,7 +97,7 @@ enum AnswerWord {
     AllowOnce,
     /// This call, and others from now on. Where `allowedDecisions` has it.
     AllowAlways,
-    /// One such call within the next hour, where the question ended without an answer.
+    /// One such call within the next hour, where the question ended without an answer, or is `abandoned`.
     AllowLater,
     /// No.
     Deny,
@@ -242,6 +242,9 @@ fn refused(error: ResolveError) -> Problem {
             Problem::conflict("`substitutes` of the question does not have this answer".to_owned())
         }
         ResolveError::Masked { moved, .. } => Problem::conflict(moved.to_string()),
+        ResolveError::Abandoned { .. } => Problem::conflict(
+            "nobody waits for the answer any more: `allow-later` allows the next such call".to_owned(),
+        ),
         ResolveError::NotAsked(refused) => Problem::not_asked(refused.why()),
         ResolveError::OtherVote { .. } => Problem::conflict("you have answered otherwise already".to_owned()),
         ResolveError::Expired { at, .. } => Problem::conflict(format!("the question expired at {at}")),

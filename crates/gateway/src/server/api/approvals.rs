@@ -142,7 +142,7 @@ pub(super) struct Approval {
     created_at: i64,
     /// The last moment at which an answer counts, in Unix milliseconds.
     expires_at: i64,
-    /// Whether nobody waits for the answer any more, since the process that asked has ended: then `allow-once` allows the next such call.
+    /// Whether nobody waits for the answer any more, since the process that asked has ended: then `allow-later` allows the next such call, and `allow-once` is refused.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     abandoned: bool,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -175,6 +175,9 @@ async fn refused(
         AlwaysError::Resolve(ResolveError::Masked { moved, .. }) => {
             backstop_console::one_line(&moved.to_string(), 400)
         }
+        AlwaysError::Resolve(ResolveError::Abandoned { .. }) => {
+            "nobody waits for it any more. Allow one later call here, if you want to".to_owned()
+        }
         AlwaysError::Resolve(ResolveError::Unseen { .. }) => {
             "a part of the arguments was shown to nobody yet".to_owned()
         }
