@@ -145,7 +145,7 @@ async fn a_handle_is_used_once_and_only_while_its_question_waits(store: &dyn Sto
     assert!(store.use_handle(&digest("b"), "ann", at(1_200)).await.unwrap(), "each of them is one");
     store.resolve_approval(&one, Decision::AllowOnce, "joe", at(1_300)).await.unwrap();
     assert!(!store.use_handle(&digest("c"), "ann", at(1_300)).await.unwrap(), "it dies with the question");
-    let later = at(2_001).after(backstop_store::ANSWERABLE);
+    let later = at(2_001).after(ANSWERABLE);
     store.add_handles(Vec::new(), later).await.unwrap();
     assert!(store.handle(&digest("a")).await.unwrap().is_none(), "old ones make room");
 }

@@ -6,7 +6,7 @@ use backstop_hooks::Digest;
 use backstop_store::{
     AUDIT_PRUNED, AuditBody, AuditBound, AuditEntry, AuditFilter, AuditStore as _, CONFIGURATION_READ,
     Deletion, DeletionCause, DigestKey, Durability, GRANT_REVOKED, MAX_AUDIT_BYTES, NewAuditEntry,
-    PolicyStore as _, PolicyVersion, SqliteStore, Store,
+    PolicyInForce, PolicyStore as _, PolicyVersion, SqliteStore, Store,
 };
 use serde_json::json;
 use tempfile::TempDir;
@@ -131,14 +131,14 @@ async fn what_tells_of_a_policy_stays_as_long_as_an_entry_names_it(store: &dyn S
     v1.append_audit(event(100)).await.unwrap();
     store.append_audit(event(100)).await.unwrap();
     let before = |millis| AuditBound { decisions_since: Some(at(millis)), ..AuditBound::default() };
-    store.prune_audit(before(50), 99, at(200)).await.unwrap();
+    store.prune_audit(before(50), 99, at(200), "ann").await.unwrap();
     let left = |entries: Vec<AuditEntry>| -> Vec<_> {
         let left = entries.into_iter().filter(|entry| entry.kind != AUDIT_PRUNED);
         left.map(|entry| (entry.kind, entry.at.as_millis() - at(0).as_millis())).collect()
     };
     let expected = [(CONFIGURATION_READ.to_owned(), 12), ("a".to_owned(), 100), ("a".to_owned(), 100)];
     assert_eq!(left(entries(store).await), expected, "the newest of the one that is named");
-    store.prune_audit(before(150), 99, at(200)).await.unwrap();
+    store.prune_audit(before(150), 99, at(200), "ann").await.unwrap();
     assert_eq!(left(entries(store).await), [], "nothing names it any more");
     store.verify_audit(None).await.unwrap();
 }

@@ -60,6 +60,8 @@ struct Running {
     hold: Option<Arc<Hold>>,
     /// Where people answer, if that is not in the database.
     desk: Option<Desk>,
+    /// The store as it was opened for the configuration in force.
+    opened: Arc<dyn Store>,
     /// What was decided about traffic, and about the events of clients.
     decisions: Arc<Decisions>,
     watch: Arc<Decisions>,
@@ -149,6 +151,7 @@ impl Running {
             how.tool_calls = ToolCalls::Judge(Unasked::Leave);
         }
         let desk = Desk::open(&loaded, &store, surroundings)?;
+        let opened = Arc::clone(&store);
         let answers = desk.as_ref().map(Desk::answers);
         let answers_clients = !matches!(listen, Listen::Nowhere);
         let program = if matches!(listen, Listen::ForRun { .. }) { "run" } else { "serve" };
@@ -213,6 +216,7 @@ impl Running {
             heard,
             hold,
             desk,
+            opened,
             decisions,
             watch,
             metrics: metrics.clone(),
@@ -278,6 +282,7 @@ impl Running {
         let told = surfaces::surfaces(&loaded, &environment)?;
         let witnesses = Witnesses::of(&loaded, &environment)?;
         let how = backstop::gateway_hooks(&loaded);
+        let opened = Arc::clone(&store);
         let mut builder = builder(loaded, surroundings);
         if let Some(desk) = &self.desk {
             builder = builder.answer_store(desk.answers());
@@ -315,12 +320,13 @@ impl Running {
         say_left_out(&surroundings.output, &self.backstop);
         say_faults(&surroundings.output, old.hand_over(&mut self.backstop).await);
         self.retiring.retain(|retiring| !retiring.is_finished());
-        let trail = self.desk.as_ref().map(Desk::trail);
+        let opened = std::mem::replace(&mut self.opened, opened);
+        let is_desks = self.desk.as_ref().is_some_and(|desk| Arc::ptr_eq(&desk.trail(), &opened));
         self.retiring.push(tokio::spawn(async move {
             while !old_hooks.are_idle() {
                 tokio::time::sleep(LOOK).await;
             }
-            retire(old, trail.as_ref()).await
+            retire(old, is_desks).await
         }));
         for task in [self.sweeping.take(), self.witnessing.take()].into_iter().flatten() {
             task.abort();
@@ -440,7 +446,7 @@ impl Running {
         // Nobody waits for an answer any more.
         let trail = self.desk.as_ref().map(Desk::trail);
         drop(self.desk);
-        let others = trail.filter(|trail| !is_trail_of(&self.backstop, trail));
+        let others = trail.filter(|trail| !Arc::ptr_eq(trail, &self.opened));
         hooks_recorded &= end(self.backstop).await;
         if let Some(trail) = others {
             // Of a configuration from before: only what people answered was still said there.
@@ -454,16 +460,12 @@ impl Running {
 
 /// Ends a policy that no longer holds. INVARIANT (who says that it stops writes no more): what people answer at the desk is said by the writer of
 /// the configuration with which it was opened, so that one ends with the desk.
-async fn retire(backstop: Backstop, trail: Option<&Arc<dyn Store>>) -> bool {
-    if trail.is_none_or(|trail| !is_trail_of(&backstop, trail)) {
+async fn retire(backstop: Backstop, is_desks: bool) -> bool {
+    if !is_desks {
         return end(backstop).await;
     }
     let _ = timeout(RETIRE, backstop.engine().withdrawn()).await;
     backstop.shut_down().await
-}
-
-fn is_trail_of(backstop: &Backstop, trail: &Arc<dyn Store>) -> bool {
-    Arc::ptr_eq(backstop.store(), trail)
 }
 
 /// Ends one policy: writes what is left of the audit trail, and says there that its writer stops, whoever else holds the store. Answers whether
