@@ -17,12 +17,12 @@ pub use backstop_store::{
     Always, AlwaysError, AlwaysScope, Amount, AmountArgument, Answerer, ApprovalFilter, ApprovalReason,
     ApprovalRecord, ApprovalState, ApprovalStatus, ApprovalStore, Asked, AskedPeople, AskingLimits,
     ConsumeError, CreateApprovalError, EditedFrom, Escalation, FindApprovalError, GRANT_GIVEN, GRANT_REVOKED,
-    GRANT_TTL, GRANTS_VOIDED, Given, Grant, GrantId, GrantPlace, GrantQuery, GrantStore, GrantTarget,
-    Identity, KnownBy, Later, MAX_APPROVAL_BYTES, MAX_RESULT_BYTES, MAX_WHOLE_BYTES, MAX_WORD_CHARS,
-    MaskMoved, NewApproval, NewGrant, NotAnAmount, NotAsked, OpenApprovals, Overview, People, PersonName,
-    PersonsAnswer, Preview, REFUSALS_SHOWN, Reach, RefusedQuestions, ResolveError, Resolved, Route, Standing,
-    StartedProcess, Starts, Substitution, TellWhen, ToldLater, ToldOn, TooMany, TouchedPath, UnfitSubstitute,
-    Uptime, VoidGrant, Vote, WhyNot, allow_always, preview,
+    GRANT_TTL, GRANTS_VOIDED, Given, Grant, GrantId, GrantList, GrantPlace, GrantQuery, GrantStore,
+    GrantTarget, Identity, KnownBy, Later, MAX_APPROVAL_BYTES, MAX_RESULT_BYTES, MAX_WHOLE_BYTES,
+    MAX_WORD_CHARS, MaskMoved, NewApproval, NewGrant, NotAnAmount, NotAsked, OpenApprovals, Overview, People,
+    PersonName, PersonsAnswer, Preview, REFUSALS_SHOWN, Reach, RefusedQuestions, ResolveError, Resolved,
+    Route, Standing, StartedProcess, Starts, Substitution, TellWhen, ToldLater, ToldOn, TooMany, TouchedPath,
+    UnfitSubstitute, Uptime, VoidGrant, Vote, WhyNot, allow_always, preview,
 };
 
 // The audit trail.
