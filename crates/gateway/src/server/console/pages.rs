@@ -58,7 +58,7 @@ async fn seen(store: &dyn Store, kept: &[Session]) -> Result<(Vec<SeenSession>, 
     let kept: HashSet<_> = kept.iter().map(|session| audit_id(session.id.as_str())).collect();
     let (mut seen, mut place, mut reached) = (HashMap::new(), AuditPlace::END, None);
     for _ in 0..MOST_PAGES_READ {
-        let AuditPage { entries, next, ended } = store.audit_page(&filter, place, PIECE).await?;
+        let AuditPage { entries, next, ended, .. } = store.audit_page(&filter, place, PIECE).await?;
         for entry in &entries {
             let Some(id) = entry.session.as_ref().map(SessionId::as_str) else { continue };
             if !kept.contains(&audit_id(id)) {
@@ -111,7 +111,7 @@ pub(super) async fn session(request: &PageRequest<'_>) -> Answer {
     let number = |name| form::query(request.head, name).parse().unwrap_or(u64::MAX);
     let filter = AuditFilter { session: Some(key.clone()), ..AuditFilter::default() };
     let page = store.audit_page(&filter, AuditPlace::Before(number("judged")), MOST_JUDGED);
-    let AuditPage { entries: mut judged, next, ended } = page.await.map_err(|_| PageError::Store)?;
+    let AuditPage { entries: mut judged, next, ended, .. } = page.await.map_err(|_| PageError::Store)?;
     judged.reverse();
     let judged_before = match next {
         AuditPlace::Before(before) if !ended => Some(before),
