@@ -44,6 +44,13 @@ impl Search {
         ]
     }
 
+    /// Returns whether the verdict is none, or one that a receipt can have: for another, nothing would be found, and nobody told why.
+    #[must_use]
+    pub fn has_known_verdict(&self) -> bool {
+        let verdict = self.verdict.trim();
+        VERDICTS.iter().any(|(known, _)| *known == verdict)
+    }
+
     /// Returns it as a query, each field with a `&` before it; empty if all entries are looked for.
     fn query(&self) -> String {
         let fields = self.fields().into_iter().filter(|(_, value)| !value.trim().is_empty());

@@ -77,10 +77,12 @@ pub struct Policy<'a> {
     pub grants: &'a [Grant],
     /// What was done just now.
     pub done: Option<&'a str>,
-    /// Whether more grants are in force than these.
+    /// Whether more grants may be in force than these.
     pub more_in_force: bool,
     /// Whether there may be more that no longer are.
     pub more_over: bool,
+    /// How many grants can't be read: they allow nothing.
+    pub unreadable: usize,
 }
 
 /// The page of what judges.
@@ -115,9 +117,12 @@ pub fn policy(viewer: &Viewer, policy: &Policy<'_>, now: Timestamp) -> String {
             @else {
                 ul.rows { @for grant in policy.grants { (grant_row(viewer, grant, now)) } }
                 @if policy.more_in_force {
-                    p.summary { "More grants are in force than are shown here: " code { "GET /-/v1/grants?state=in-force" } " lists up to 1 000 of them." }
+                    p.summary { "More grants may be in force than are shown here: " code { "GET /-/v1/grants?state=in-force" } " lists up to 1 000 of them." }
                 }
                 @if policy.more_over { p.summary { "Older grants that no longer count may be left out here." } }
+            }
+            @if policy.unreadable > 0 {
+                p.summary { "Grants that can't be read, and allow nothing: " (grouped(u64::try_from(policy.unreadable).unwrap_or(u64::MAX))) "." }
             }
         }
     };
@@ -245,6 +250,7 @@ mod tests {
                 done: None,
                 more_in_force: false,
                 more_over: false,
+                unreadable: 0,
             };
             policy(&viewer, &shown, Timestamp::from_millis(1_000))
         };

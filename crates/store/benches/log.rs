@@ -65,7 +65,7 @@ fn main() {
                     let page = store.audit_page(&filter, place, limit).await.unwrap();
                     found += page.entries.len();
                     place = page.next;
-                    if page.ended || found >= limit {
+                    if page.ended || page.is_older || found >= limit {
                         break;
                     }
                 }

@@ -45,7 +45,7 @@ pub struct AuditFilter {
     pub agent: Option<String>,
     /// Only about work in this folder, or in one below it.
     pub workspace: Option<String>,
-    /// Only what this person asked for, answered, gave or revoked.
+    /// Only what this person asked for, answered, gave or revoked: by the name alone, whatever the trail says of where and by what means.
     pub who: Option<String>,
     /// Only what was written under a version of the policy that begins like this: its hex digits, with or without `sha256:` before them.
     pub policy: Option<String>,
@@ -68,12 +68,15 @@ impl AuditFilter {
             ANY => b"\"would\":".to_vec(),
             would => member("would", would),
         });
-        // What begins with the folder need not end there.
-        let workspace = of(&self.workspace).map(|mut text| {
-            text.pop();
-            text
-        });
-        let named = [of(&self.tool), of(&self.rule), of(&self.agent), workspace, of(&self.who)];
+        // What begins with the folder, or with the name, need not end there.
+        let begun = |value: &str| {
+            let mut begun = text(value);
+            begun.pop();
+            begun
+        };
+        let workspace = self.workspace.as_deref().map(|folder| begun(folder.trim_end_matches('/')));
+        let who = self.who.as_deref().map(begun);
+        let named = [of(&self.tool), of(&self.rule), of(&self.agent), workspace, who];
         // What begins like this need not end there.
         let policy = self.policy.as_deref().map(|begin| {
             let mut member = member(POLICY, &version(begin));
@@ -110,7 +113,9 @@ impl AuditFilter {
             })
             && is(&self.tool, &["/tool", "/calledAs"])
             && is(&self.agent, &["/agentId", "/agent"])
-            && is(&self.who, &["/by", "/user", "/requester/senderId", "/requester/accountId"])
+            && self.who.as_deref().is_none_or(|who| {
+                WHO.iter().any(|pointer| text(pointer).is_some_and(|found| is_who(found, who)))
+            })
             && self.rule.as_deref().is_none_or(|rule| names_rule(body, rule))
             && self.would.as_deref().is_none_or(|would| {
                 steps(body)
@@ -143,6 +148,16 @@ const ASK: &str = "ask";
 
 /// The word for receipts in which a hook in shadow would have done something.
 const ANY: &str = "any";
+
+/// Where an entry names people.
+const WHO: [&str; 5] = ["/by", "/person", "/user", "/requester/senderId", "/requester/accountId"];
+
+/// Returns whether somebody is who is wanted: what follows the name is where they were, or by what means they said it.
+fn is_who(found: &str, who: &str) -> bool {
+    found.strip_prefix(who).is_some_and(|rest| {
+        rest.is_empty() || [", by ", " (uid ", ": "].iter().any(|means| rest.starts_with(means))
+    })
+}
 
 /// Returns whether an entry names a rule: of a block, of a question, of a grant, or of what a hook in shadow would have done.
 fn names_rule(body: &Value, rule: &str) -> bool {
@@ -185,8 +200,11 @@ pub struct AuditPage {
     pub entries: Vec<AuditEntry>,
     /// Where the next page begins.
     pub next: AuditPlace,
-    /// Whether nothing is left there, for now: all was read, or what is left is older than what is looked for.
+    /// Whether nothing is left there, for now: all was read.
     pub ended: bool,
+    /// Whether it ended early, since so many entries one after the other are older than what is looked for. Times run forwards along a
+    /// trail, so more is hardly found there; but for a clock that was set back for long, it is.
+    pub is_older: bool,
 }
 
 #[cfg(test)]
@@ -199,5 +217,30 @@ mod tests {
             is_in("/w/a", "/w/a") && is_in("/w/a/b", "/w/a") && is_in("/w/a", "/w/a/") && is_in("/w", "/")
         );
         assert!(!is_in("/w/ab", "/w/a") && !is_in("/w", "/w/a"));
+    }
+
+    #[test]
+    fn somebody_is_found_by_the_name_alone_and_no_namesake_is() {
+        for found in [
+            "ann",
+            "ann, by the API (token t-1)",
+            "ann, by the console (t-1)",
+            "ann (uid 1000) at /dev/pts/0, by the command line",
+            "ann: account 7 of Telegram, by surface s",
+        ] {
+            assert!(is_who(found, "ann"), "{found}");
+        }
+        for found in ["anna", "anna, by the API (token t-1)", "joann", "ann.b", "ann-b, by the API", ""] {
+            assert!(!is_who(found, "ann"), "{found}");
+        }
+    }
+
+    #[test]
+    fn a_folder_that_ends_with_a_slash_is_looked_for_as_one_without() {
+        let needles = |folder: &str| {
+            AuditFilter { workspace: Some(folder.to_owned()), ..AuditFilter::default() }.needles()
+        };
+        assert_eq!(needles("/w/a/"), needles("/w/a"));
+        assert_eq!(needles("/w/a"), [b"\"/w/a".to_vec()]);
     }
 }

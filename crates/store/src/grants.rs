@@ -256,6 +256,20 @@ impl Grant {
     }
 }
 
+/// How many rows are read to list what is in force.
+pub(crate) const MOST_GRANTS_READ: usize = 20_000;
+
+/// Grants in force, as they are stored.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GrantList {
+    /// The newest first.
+    pub grants: Vec<Grant>,
+    /// How many rows among them can't be read: they allow nothing.
+    pub unreadable: usize,
+    /// Whether there may be more, since as many rows were read as are read at most.
+    pub is_cut: bool,
+}
+
 /// Allow-always grants.
 #[async_trait]
 pub trait GrantStore {
@@ -271,8 +285,9 @@ pub trait GrantStore {
     /// Returns at most `limit` grants, newest first, including revoked and expired ones.
     async fn grants(&self, limit: usize) -> Result<Vec<Grant>, StoreError>;
 
-    /// Returns at most `limit` grants that are [in force](Grant::is_in_force) at `now`, newest first, however many others there are.
-    async fn grants_in_force(&self, now: Timestamp, limit: usize) -> Result<Vec<Grant>, StoreError>;
+    /// Returns at most `limit` grants that are [in force](Grant::is_in_force) at `now`, newest first, among the newest 20 000 that were not
+    /// revoked.
+    async fn grants_in_force(&self, now: Timestamp, limit: usize) -> Result<GrantList, StoreError>;
 
     /// Revokes a grant. Returns its new state, `None` if it does not exist; the first revocation is kept.
     async fn revoke_grant(&self, id: &GrantId, by: &str, now: Timestamp)

@@ -86,7 +86,7 @@ pub use extensions::{
     MAX_EXTENSION_BYTES, MAX_EXTENSIONS, MAX_NAMESPACE_CHARS,
 };
 pub use grants::{
-    Asked, Grant, GrantId, GrantPlace, GrantQuery, GrantStore, GrantTarget, NewGrant, VoidGrant,
+    Asked, Grant, GrantId, GrantList, GrantPlace, GrantQuery, GrantStore, GrantTarget, NewGrant, VoidGrant,
 };
 pub use injections::{
     EnqueueError, Enqueued, Injection, InjectionStore, MAX_IDEMPOTENCY_KEY_CHARS, MAX_INJECTION_CHARS,

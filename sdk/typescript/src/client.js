@@ -244,7 +244,7 @@ export class Client {
     if (takesResult && typeof ruling?.result === "string") {
       // Nothing runs. What a person gave is judged as every result is.
       const made = { tool, params: sent, id: callId, context: whose, started: performance.now() };
-      throw new Responded(String(await this.result(made, ruling.result)));
+      throw new Responded(String(await this.#judged(made, ruling.result, { ran: false })));
     }
     if (ruling && (!ruling.mayHappen || !isObject(ruling.params))) {
       throw ruling.refused();
@@ -253,6 +253,11 @@ export class Client {
   }
 
   async result(call, value, { error } = {}) {
+    return await this.#judged(call, value, { error, ran: true });
+  }
+
+  /** What the model may read of a result. That a call ran is reported, if it did. */
+  async #judged(call, value, { error, ran }) {
     const { parts, isPlain } = partsOf(value);
     const isError = error !== undefined;
     const result = { toolCallId: call.id, content: parts, isError };
@@ -265,7 +270,9 @@ export class Client {
       refused = ruling.refused();
       told = { ...result, content: partsOf(refused.reason).parts, isError: true };
     }
-    await this.#report(call, told, error);
+    if (ran) {
+      await this.#report(call, told, error);
+    }
     if (refused) {
       throw refused;
     }

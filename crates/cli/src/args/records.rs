@@ -95,7 +95,7 @@ enum AuditCommand {
         /// rewritten
         #[arg(long, value_name = "FILE")]
         head: Option<PathBuf>,
-        /// Trust heads signed with the key in this file [default: audit.key in the data folder]
+        /// Trust heads signed with the key in this file [default: `audit.key_file` in the configuration, or audit.key in the data folder]
         #[arg(long, value_name = "FILE", requires = "head", conflicts_with = "public_key")]
         key: Option<PathBuf>,
         /// Trust heads signed with this key, as `audit head` prints it
@@ -108,8 +108,8 @@ enum AuditCommand {
         /// `backstop.trail`). Can be given several times
         #[arg(long, value_name = "FOLDER")]
         peer: Vec<PathBuf>,
-        /// Check the signatures of checkpoints with this key of the trail, as `audit verify` prints it [default: that of the key in the data
-        /// folder, if it can be read]
+        /// Check the signatures of checkpoints with this key of the trail, as `audit verify` prints it [default: that of `audit.key_file` in
+        /// the configuration, or of audit.key in the data folder, if it can be read]
         #[arg(long, value_name = "KEY")]
         trail_key: Option<String>,
         /// End with 3 also where entries that a killed process had left unsigned were signed by another one
@@ -120,7 +120,8 @@ enum AuditCommand {
     Witness,
     /// Print the end of the trail, signed, to be kept where nobody on this machine can change it
     Head {
-        /// The file with the key that signs, made if it is not there [default: audit.key in the data folder]
+        /// The file with the key that signs, made if it is not there [default: `audit.key_file` in the configuration, which is only read, or
+        /// audit.key in the data folder]
         #[arg(long, value_name = "FILE")]
         key: Option<PathBuf>,
     },

@@ -80,6 +80,11 @@ fn whoever_answers_is_named_as_the_operator_names_them() {
     done(child).succeeded();
     let answered = user.trail().into_iter().find(|entry| entry["kind"] == "approval.answered").unwrap();
     assert!(answered["body"]["by"].as_str().unwrap().starts_with("ann: "), "{answered}");
+    let found = |who: &str| {
+        let args = ["log", "--json", "--kind", "approval.answered", "--who", who];
+        user.run(&args).succeeded().lines().len()
+    };
+    assert_eq!((found("ann"), found("an")), (1, 0), "they are found by that name");
     assert_eq!(model.stop().code, Some(0));
 }
 

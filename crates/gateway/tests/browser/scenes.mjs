@@ -346,7 +346,7 @@ async function hostile() {
     const session = encodeURIComponent(text);
     // Of a long id the trail has the beginning and a digest, and no address is as long as that.
     const isShort = text.length < 1_000;
-    const search = isShort ? `text=${session}&rule=${session}&verdict=${session}` : `text=${session}`;
+    const search = isShort ? `text=${session}&rule=${session}` : `text=${session}`;
     for (const path of [`/approvals/${id}`, `/approvals/${answered}`, "/approvals", "/live", "/audit", "/policy", "/sessions", "/money", `/sessions/one?id=${session}`, `/audit?${search}`]) {
       await page.goto(at(page, path));
       if (path === "/live") {

@@ -605,11 +605,14 @@ async fn what_is_in_force_is_shown_and_revoked_behind_whatever_was_revoked_befor
     }
     let page = server.page(&person, "/policy").await;
     assert!(page.contains("the one that holds") && page.contains("Older grants"), "{page}");
-    assert!(!page.contains("More grants are in force"), "{page}");
+    assert!(!page.contains("More grants may be in force"), "{page}");
     assert_eq!(page.matches(&format!("/grants/{}/revoke", held.id)).count(), 1, "{page}");
     for _ in 0..200 {
         answers.add_grant(grant("held")).await.unwrap();
     }
     let page = server.page(&person, "/policy").await;
-    assert!(page.contains("More grants are in force") && page.matches("/revoke\"").count() == 200, "{page}");
+    assert!(
+        page.contains("More grants may be in force") && page.matches("/revoke\"").count() == 200,
+        "{page}"
+    );
 }

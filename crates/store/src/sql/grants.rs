@@ -6,7 +6,10 @@ use super::db::tell_unread;
 use super::row::{AsJson, Count, Word, id as id_column, json, limit as limit_of};
 use super::{Area, Db, Driver, Row, SqlError, SqlResult, SqlStore, params};
 use crate::answered;
-use crate::{Amount, Grant, GrantId, GrantQuery, GrantStore, NewGrant, StoreError, Timestamp, VoidGrant};
+use crate::grants::MOST_GRANTS_READ;
+use crate::{
+    Amount, Grant, GrantId, GrantList, GrantQuery, GrantStore, NewGrant, StoreError, Timestamp, VoidGrant,
+};
 
 #[async_trait]
 impl<D: Driver> GrantStore for SqlStore<D> {
@@ -14,22 +17,28 @@ impl<D: Driver> GrantStore for SqlStore<D> {
         self.database.write(Area::Questions, move |db| Ok(add(db, grant)?)).await
     }
 
-    async fn grants_in_force(&self, now: Timestamp, limit: usize) -> Result<Vec<Grant>, StoreError> {
+    async fn grants_in_force(&self, now: Timestamp, limit: usize) -> Result<GrantList, StoreError> {
         self.database
             .read(move |db| {
                 let sql = "SELECT * FROM grants WHERE revoked_at IS NULL ORDER BY row DESC";
-                let mut found = Vec::new();
+                let (mut list, mut read) = (GrantList::default(), 0);
                 db.each(sql, params![], |row| {
+                    if read >= MOST_GRANTS_READ {
+                        list.is_cut = true;
+                        return Ok(ControlFlow::Break(()));
+                    }
+                    read += 1;
                     // One that can't be read allows nothing.
                     match grant_of(row) {
-                        Ok(grant) if grant.is_in_force(now) => found.push(grant),
-                        Ok(_) | Err(SqlError::Unreadable) => {}
+                        Ok(grant) if grant.is_in_force(now) => list.grants.push(grant),
+                        Ok(_) => {}
+                        Err(SqlError::Unreadable) => list.unreadable += 1,
                         Err(error) => return Err(error),
                     }
-                    let is_enough = found.len() >= limit;
+                    let is_enough = list.grants.len() >= limit;
                     Ok(if is_enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
                 })?;
-                Ok(found)
+                Ok(list)
             })
             .await
     }

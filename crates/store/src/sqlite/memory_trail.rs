@@ -277,7 +277,8 @@ impl AuditStore for MemoryTrail {
                     passing.filter(|entry| entry.seq > after).take(limit).cloned().collect();
                 let ended = entries.len() < limit;
                 let last = if ended { Some(trail.head().seq) } else { entries.last().map(|last| last.seq) };
-                AuditPage { entries, next: AuditPlace::After(last.unwrap_or(after).max(after)), ended }
+                let next = AuditPlace::After(last.unwrap_or(after).max(after));
+                AuditPage { entries, next, ended, is_older: false }
             }
             AuditPlace::Before(before) => {
                 let mut entries: Vec<_> = passing.filter(|entry| entry.seq < before).cloned().collect();
@@ -285,7 +286,8 @@ impl AuditStore for MemoryTrail {
                 entries.truncate(limit);
                 let ended = entries.len() < limit;
                 let last = entries.last().map(|last| last.seq).filter(|_| !ended);
-                AuditPage { entries, next: AuditPlace::Before(last.unwrap_or(1).min(before)), ended }
+                let next = AuditPlace::Before(last.unwrap_or(1).min(before));
+                AuditPage { entries, next, ended, is_older: false }
             }
         })
     }

@@ -47,8 +47,8 @@ impl Trail {
                 return Err(trail.unreadable());
             }
             let backwards = matches!(from, AuditPlace::Before(_));
-            let older = backwards && sifting.is_older();
-            Ok(AuditPage { ended: !sifting.is_full || older, entries: sifting.entries, next })
+            let is_older = backwards && sifting.is_older();
+            Ok(AuditPage { ended: !sifting.is_full, is_older, entries: sifting.entries, next })
         })
         .await
     }

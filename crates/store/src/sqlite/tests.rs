@@ -9,8 +9,8 @@ use super::migrations::STEPS;
 use super::open::describe;
 use crate::sql::{Area, Fault, params};
 use crate::{
-    AUDIT_CHAIN, AccessTokenStore as _, AuditFilter, AuditStore as _, GRANTS_VOIDED, GrantStore as _,
-    NewAccessToken, StoreError, StoreErrorKind, Timestamp, UnreadableAccessToken,
+    AUDIT_CHAIN, AccessTokenStore as _, AuditFilter, AuditStore as _, GRANTS_VOIDED, GrantId,
+    GrantStore as _, NewAccessToken, StoreError, StoreErrorKind, Timestamp, UnreadableAccessToken,
 };
 
 #[tokio::test]
@@ -155,6 +155,23 @@ async fn grants_that_were_bound_to_no_place_count_no_longer_and_that_is_said() {
     assert_eq!((said.len(), said[0].kind.as_str()), (1, GRANTS_VOIDED));
     assert_eq!(said[0].body.to_value()["grants"], serde_json::json!(["one", "three"]));
     store.verify_audit(None).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_grant_that_can_not_be_read_allows_nothing_and_is_counted() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("state.db");
+    let store = SqliteStore::new(&path);
+    let at = Timestamp::from_millis(1);
+    assert_eq!(store.revoke_grant(&GrantId::new("none"), "ann", at).await.unwrap(), None);
+    let db = Connection::open(&path).unwrap();
+    let sql = "INSERT INTO grants (id, agent, tool_name, granted) VALUES (?1, 'main', 'exec', '{}')";
+    for id in ["one", "two"] {
+        db.execute(sql, rusqlite::params![id]).unwrap();
+    }
+    drop(db);
+    let list = store.grants_in_force(at, 9).await.unwrap();
+    assert_eq!((list.grants.len(), list.unreadable, list.is_cut), (0, 2, false));
 }
 
 #[test]

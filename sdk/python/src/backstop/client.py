@@ -237,13 +237,13 @@ class _Flows:
         elif takes_result and isinstance(ruling.result, str):
             # Nothing runs. What a person gave is judged as every result is.
             made = ToolCall(tool, json.loads(json.dumps(event["params"])), call_id, whose, time.monotonic())
-            raise Responded(str((yield from self.resulted(made, ruling.result, None))))
+            raise Responded(str((yield from self.resulted(made, ruling.result, None, ran=False))))
         else:
             raise ruling.refused()
         return ToolCall(tool, run, call_id, whose, time.monotonic())
 
-    def resulted(self, call: ToolCall, value: Any, error: Optional[str]) -> _Flow[Any]:
-        """Has a result judged, and reports it. Returns what the model may read."""
+    def resulted(self, call: ToolCall, value: Any, error: Optional[str], *, ran: bool = True) -> _Flow[Any]:
+        """Has a result judged, and reports it where the call ran. Returns what the model may read."""
         parts, is_plain = _parts(value)
         result = {"toolCallId": call.id, "content": parts, "isError": error is not None}
         event = {
@@ -262,7 +262,8 @@ class _Flows:
             else:
                 refused = ruling.refused()
                 told = {**result, "content": _parts(refused.reason)[0], "isError": True}
-        yield from self._reported(call, told, error)
+        if ran:
+            yield from self._reported(call, told, error)
         if refused is not None:
             raise refused
         is_same = is_plain and told.get("content") == parts

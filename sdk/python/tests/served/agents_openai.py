@@ -1,6 +1,7 @@
 """The adapter for the OpenAI Agents SDK, with the real package."""
 
 import asyncio
+import dataclasses
 import json
 import unittest
 
@@ -10,6 +11,7 @@ from agents import Agent, OpenAIChatCompletionsModel, Runner, WebSearchTool, fun
 from backstop.adapters.openai_agents import guarded
 from agents.tool_context import ToolContext
 from backstop.client import AsyncClient, ToolCall
+from backstop.problems import Refused, Responded
 from openai import AsyncOpenAI
 from openai.types.responses import ResponseFunctionToolCall
 
@@ -59,6 +61,23 @@ class TestRun(Scenes, unittest.TestCase):
             ran.clear()
             self.assertIn("twice", call(AsyncClient(*address), twice))
             self.assertEqual(ran, [])
+
+    def test_what_is_raised_in_a_tool_is_not_taken_for_its_own_call(self):
+        def outer() -> str:
+            """Has other calls judged."""
+            return ""
+
+        for raised in (Responded("of another call"), Refused("of another call")):
+
+            async def has_another_judged(context, arguments, raised=raised):
+                raise raised
+
+            inner = dataclasses.replace(function_tool(outer), on_invoke_tool=has_another_judged)
+            [tool] = guarded([inner], AsyncClient(self.house.url, self.house.judge))
+            asked = ResponseFunctionToolCall(arguments="{}", call_id="c", name="outer", type="function_call")
+            context = ToolContext(None, tool_name="outer", tool_call_id="c", tool_arguments="{}", tool_call=asked)
+            with self.assertRaises(type(raised)):
+                asyncio.run(tool.on_invoke_tool(context, "{}"))
 
 
 if __name__ == "__main__":

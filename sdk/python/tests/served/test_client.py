@@ -180,6 +180,19 @@ class TestClient(unittest.TestCase):
 
         until(lambda: {"before_tool_call", "tool.after", "after_tool_call"} <= points())
 
+    def test_a_call_to_which_a_person_gave_the_result_is_not_reported_as_one_that_ran(self):
+        whose = {"sessionId": "s-3", "runId": "r-3"}
+        with Answering(self.house, "respond", result="by hand"):
+            with self.assertRaises(Responded):
+                self.client.permit("exec", {"command": ASKED}, context=whose, takes_result=True)
+
+        def points():
+            entries = self.house.ask("GET", "audit?kind=receipt&limit=1000")[1]["entries"]
+            return {entry["body"]["point"] for entry in entries if entry.get("run") == "r-3"}
+
+        until(lambda: {"before_tool_call", "tool.after"} <= points())
+        self.assertNotIn("after_tool_call", points())
+
     def test_a_request_with_a_key_is_judged_once(self):
         event = {"toolName": "read", "params": {"path": "once"}}
         first = self.client.judge("before_tool_call", event, key="a key")

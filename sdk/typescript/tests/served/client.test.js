@@ -140,6 +140,23 @@ test("what ran is reported, and a run can end", async () => {
   }
 });
 
+test("a call to which a person gave the result is not reported as one that ran", async () => {
+  const context = { sessionId: "s-3", runId: "r-3" };
+  const taking = client.permit("exec", { command: ASKED }, { context, takesResult: true });
+  const thrown = assert.rejects(taking, Responded);
+  await until(async () => (await house.questions()).length > 0);
+  await house.answer("respond", { result: "by hand" });
+  await thrown;
+  const points = async () => {
+    const { entries } = (await house.ask("GET", "audit?kind=receipt&limit=1000")).body;
+    return entries.filter(({ run }) => run === "r-3").map(({ body }) => body.point);
+  };
+  for (const point of ["before_tool_call", "tool.after"]) {
+    await until(async () => (await points()).includes(point));
+  }
+  assert.ok(!(await points()).includes("after_tool_call"));
+});
+
 test("a request with a key is judged once", async () => {
   const event = { toolName: "read", params: { path: "once" } };
   const [first, again] = [0, 1].map(() => client.judge("before_tool_call", event, { key: "a key" }));

@@ -82,7 +82,7 @@ async fn newest_first(store: &dyn Store, settings: &Settings, sheet: &mut Sheet<
         left -= entries.len() as u64;
         sheet.write(&entries)?;
         let is_through = matches!(page.next, AuditPlace::Before(next) if next <= settings.after + 1);
-        if page.ended || is_through {
+        if page.ended || page.is_older || is_through {
             return Ok(());
         }
         if left == 0 {
@@ -158,7 +158,7 @@ async fn last(store: &dyn Store, settings: &Settings, head: u64) -> Result<Vec<A
         }
         let page = store.audit_page(&settings.filter, place, size(left)).await?;
         found.extend(page.entries);
-        if page.ended {
+        if page.ended || page.is_older {
             return Ok(found);
         }
         place = page.next;

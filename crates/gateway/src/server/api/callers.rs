@@ -1,5 +1,6 @@
 //! Agents and users: whom the operator knows by name or by a token, what they may ask, and what they used.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -18,6 +19,8 @@ use crate::record::Label;
 
 /// How many names are counted each for itself.
 const MOST_NAMES: usize = 10_000;
+/// How many agents, or users, a list has.
+const MOST_LISTED: usize = 1_000;
 /// The name of all others.
 const OTHER: &str = "other";
 
@@ -60,6 +63,8 @@ fn count(all: &mut BTreeMap<String, u64>, name: &str) {
 #[serde(rename_all = "camelCase")]
 pub(super) struct Agents {
     agents: Vec<Known>,
+    /// Whether there are more than are listed: those whom the configuration does not list, with the fewest requests and decisions.
+    more: bool,
     #[serde(flatten)]
     counted: Counted,
 }
@@ -69,6 +74,8 @@ pub(super) struct Agents {
 #[serde(rename_all = "camelCase")]
 pub(super) struct Users {
     users: Vec<Known>,
+    /// Whether there are more than are listed: those whom the configuration does not list, with the fewest requests and decisions.
+    more: bool,
     #[serde(flatten)]
     counted: Counted,
 }
@@ -85,7 +92,7 @@ struct Counted {
 }
 
 /// An agent or a user.
-#[derive(Debug, Default, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "KnownCaller")]
 struct Known {
@@ -123,7 +130,8 @@ pub(super) async fn agents(asked: Asked, _: Empty, _: Empty) -> Result<Answer<Ag
     let (mut all, counted) = known(quotas, asked.shared.operators.metrics(), |(agent, _, _)| agent);
     let holders = holders(&asked, |made| made.agent.as_ref().map(AgentId::as_str)).await?;
     add(&mut all, holders, &asked.shared.api.counted.all().agents);
-    Ok(Agents { agents: all.into_values().collect(), counted }.into())
+    let (agents, more) = bounded(all);
+    Ok(Agents { agents, more, counted }.into())
 }
 
 /// Lists users.
@@ -133,7 +141,8 @@ pub(super) async fn users(asked: Asked, _: Empty, _: Empty) -> Result<Answer<Use
     // Whoever answers is a user of nothing here: those are, on whose behalf an agent asks.
     let holders = holders(&asked, |made| made.agent.as_ref().and(made.user.as_deref())).await?;
     add(&mut all, holders, &asked.shared.api.counted.all().users);
-    Ok(Users { users: all.into_values().collect(), counted }.into())
+    let (users, more) = bounded(all);
+    Ok(Users { users, more, counted }.into())
 }
 
 /// The names in tokens that count.
@@ -156,6 +165,19 @@ fn add(all: &mut BTreeMap<String, Known>, holders: BTreeSet<String>, judged: &BT
         let known = all.entry(name.clone()).or_insert_with(|| Known::named(name));
         known.decisions = *decisions;
     }
+}
+
+/// Returns at most [`MOST_LISTED`] of them, by name, and whether there are more. Those whom the configuration lists come first, then those who
+/// did the most.
+fn bounded(all: BTreeMap<String, Known>) -> (Vec<Known>, bool) {
+    let mut all: Vec<Known> = all.into_values().collect();
+    let more = all.len() > MOST_LISTED;
+    if more {
+        all.sort_by_key(|known| Reverse((known.listed, known.requests.saturating_add(known.decisions))));
+        all.truncate(MOST_LISTED);
+        all.sort_by(|one, other| one.name.cmp(&other.name));
+    }
+    (all, more)
 }
 
 /// Those who are listed or have used something, by name.
@@ -188,4 +210,26 @@ fn known<'a>(
     }
     let since = metrics.map(|metrics| millis(metrics.began()));
     (all, Counted { since, left_out })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_has_a_bound_and_those_who_are_configured_or_busy_are_in_it() {
+        let mut all = BTreeMap::new();
+        for number in 0..MOST_LISTED {
+            let name = format!("a-{number:04}");
+            all.insert(name.clone(), Known { decisions: 1, ..Known::named(&name) });
+        }
+        assert!(matches!(bounded(all.clone()), (listed, false) if listed.len() == MOST_LISTED));
+        all.insert("b-busy".to_owned(), Known { requests: 9, ..Known::named("b-busy") });
+        all.insert("c-quiet".to_owned(), Known { listed: true, ..Known::named("c-quiet") });
+        all.insert("d-idle".to_owned(), Known::named("d-idle"));
+        let (listed, more) = bounded(all);
+        let names: Vec<&str> = listed.iter().map(|known| known.name.as_str()).collect();
+        assert!(more && names.len() == MOST_LISTED && names.is_sorted());
+        assert!(names.ends_with(&["a-0997", "b-busy", "c-quiet"]), "{:?}", names.last());
+    }
 }

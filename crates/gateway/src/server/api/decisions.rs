@@ -70,12 +70,15 @@ impl Made {
     }
 
     /// Returns what was decided. That something may run is told once: the permit is used by that. Where somebody is being called to be told
-    /// so, waits until they were, or could not be.
-    pub(super) async fn read(&self) -> Result<Judgement, Problem> {
+    /// so, waits until they were, or could not be. What was given up by then is there no more.
+    pub(super) async fn read(&self, kept: Option<&Kept>) -> Result<Judgement, Problem> {
         let reading = async {
             loop {
                 let mut called = pin!(self.called.notified());
                 called.as_mut().enable();
+                if kept.is_some_and(|kept| !kept.is_kept()) {
+                    return Err(Problem::no_decision());
+                }
                 if let Some(read) = self.read_now() {
                     return read;
                 }
@@ -196,10 +199,10 @@ struct Entry {
     stage: watch::Receiver<Stage>,
     task: AbortHandle,
     /// There as long as the entry.
-    _kept: Arc<()>,
+    kept: Arc<()>,
 }
 
-/// Whether a decision is still kept, for whoever calls somebody to tell of it.
+/// Whether a decision is still kept, for whoever is about to tell of it.
 #[derive(Clone, Debug)]
 pub(super) struct Kept(Weak<()>);
 
@@ -257,16 +260,16 @@ impl Decisions {
         let id = Uuid::new_v4().simple().to_string();
         let there = Arc::new(());
         let kept = Kept(Arc::downgrade(&there));
-        all.insert(id.clone(), Entry { whose, stage: under_way.stage.clone(), task, _kept: there });
+        all.insert(id.clone(), Entry { whose, stage: under_way.stage.clone(), task, kept: there });
         Ok((id, kept))
     }
 
-    /// Returns how far somebody's decision is.
-    pub(super) fn find(&self, whose: &str, id: &str) -> Result<watch::Receiver<Stage>, Problem> {
+    /// Returns how far somebody's decision is, and how to see whether it is kept.
+    pub(super) fn find(&self, whose: &str, id: &str) -> Result<(watch::Receiver<Stage>, Kept), Problem> {
         let all = self.all();
         // That another agent has one of this id is nobody's business.
         let entry = all.get(id).filter(|entry| entry.whose == whose).ok_or(Problem::no_decision())?;
-        Ok(entry.stage.clone())
+        Ok((entry.stage.clone(), Kept(Arc::downgrade(&entry.kept))))
     }
 
     /// Gives a decision up.

@@ -1,7 +1,7 @@
 //! What was allowed for good.
 
 use backstop_hooks::{AgentId, HookId, RuleId, Text};
-use backstop_store::{Grant, GrantId, GrantTarget, Timestamp};
+use backstop_store::{Grant, GrantId, GrantList, GrantTarget, Timestamp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -36,8 +36,10 @@ enum Filter {
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct Grants {
     grants: Vec<Granted>,
-    /// Whether there are more, older ones.
+    /// Whether there are more, older ones; of those in force, whether there may be.
     more: bool,
+    /// How many rows among those in force can't be read: they allow nothing.
+    unreadable: usize,
 }
 
 /// A grant.
@@ -98,13 +100,15 @@ pub(super) async fn list(asked: Asked, which: Which, _: Empty) -> Result<Answer<
     let store = asked.engine()?.answer_store();
     let most = limit(which.limit)?;
     let one_more = most.saturating_add(1);
-    let grants = match which.state {
+    let list = match which.state {
         Filter::InForce => store.grants_in_force(Timestamp::now(), one_more).await,
-        Filter::All => store.grants(one_more).await,
+        Filter::All => {
+            store.grants(one_more).await.map(|grants| GrantList { grants, ..GrantList::default() })
+        }
     };
-    let grants = grants.map_err(|_| Problem::store())?;
-    let more = grants.len() > most;
-    Ok(Grants { grants: grants.iter().take(most).map(Granted::of).collect(), more }.into())
+    let GrantList { grants, unreadable, is_cut } = list.map_err(|_| Problem::store())?;
+    let more = is_cut || grants.len() > most;
+    Ok(Grants { grants: grants.iter().take(most).map(Granted::of).collect(), more, unreadable }.into())
 }
 
 /// Revokes a grant. That makes nothing milder, so it is done wherever grants are kept.

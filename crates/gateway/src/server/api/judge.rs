@@ -404,7 +404,7 @@ async fn tool_call(
     });
     let mut under_way = UnderWay { stage, task: Some(judging.abort_handle()) };
     match wait(&mut under_way.stage, patience).await? {
-        Stage::Made(made, _) => Ok(made.read().await?.decided(None).into()),
+        Stage::Made(made, _) => Ok(made.read(None).await?.decided(None).into()),
         Stage::Asked(question) => {
             let stage = under_way.stage.clone();
             let (id, kept) = asked.shared.api.decisions.keep(whose(holder), under_way)?;
@@ -436,9 +436,9 @@ pub(super) fn whose(holder: &Holder) -> String {
 pub(super) async fn decision(asked: Asked, waits: Waits, _: Empty) -> Result<Answer<Decision>, Problem> {
     let Caller::Holder(holder) = &asked.caller else { return Err(Problem::scope("judge")) };
     let id = asked.name().to_owned();
-    let mut stage = asked.shared.api.decisions.find(&whose(holder), &id)?;
+    let (mut stage, kept) = asked.shared.api.decisions.find(&whose(holder), &id)?;
     Ok(match wait(&mut stage, waits.time()).await? {
-        Stage::Made(made, _) => made.read().await?.decided(Some(id)).into(),
+        Stage::Made(made, _) => made.read(Some(&kept)).await?.decided(Some(id)).into(),
         Stage::Asked(question) => pending(id, *question).into(),
         Stage::Judging => return Err(Problem::failed()),
     })

@@ -72,6 +72,35 @@ pub(super) async fn sessions(asked: Asked, page: Page, _: Empty) -> Result<Answe
     Ok(Sessions { sessions: sessions.into_iter().take(most).map(OneSession::of).collect(), more }.into())
 }
 
+/// What a receipt can say, as it is looked for.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(rename = "AuditVerdict")]
+pub(super) enum VerdictWord {
+    Pass,
+    Modify,
+    Block,
+    Ask,
+    Handled,
+    Observed,
+    Dropped,
+}
+
+impl VerdictWord {
+    pub(super) fn word(self) -> String {
+        let word = match self {
+            Self::Pass => "pass",
+            Self::Modify => "modify",
+            Self::Block => "block",
+            Self::Ask => "ask",
+            Self::Handled => "handled",
+            Self::Observed => "observed",
+            Self::Dropped => "dropped",
+        };
+        word.to_owned()
+    }
+}
+
 /// Which entries.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -99,7 +128,7 @@ pub(super) struct Entries {
     until: Option<Number>,
     /// Only receipts with this verdict; `ask` are those for which somebody was asked, whatever came of it.
     #[serde(default)]
-    verdict: Option<String>,
+    verdict: Option<VerdictWord>,
     /// Only entries about this tool, as it was called or as it is known.
     #[serde(default)]
     tool: Option<String>,
@@ -132,7 +161,7 @@ impl Entries {
             run: self.run.clone().map(RunId::new),
             since: self.since.map(moment),
             until: self.until.map(moment),
-            verdict: self.verdict.clone(),
+            verdict: self.verdict.map(VerdictWord::word),
             tool: self.tool.clone(),
             rule: self.rule.clone(),
             agent: self.agent.clone(),

@@ -7,7 +7,8 @@ use backstop_console::{
 };
 use backstop_hooks::SessionId;
 use backstop_store::{
-    AuditEntry, AuditFilter, AuditPage, AuditPlace, GrantId, Session, Store, StoreError, Timestamp, audit_id,
+    AuditEntry, AuditFilter, AuditPage, AuditPlace, GrantId, GrantList, Session, Store, StoreError,
+    Timestamp, audit_id,
 };
 use http::StatusCode;
 use serde_json::Value;
@@ -57,7 +58,7 @@ async fn seen(store: &dyn Store, kept: &[Session]) -> Result<(Vec<SeenSession>, 
     let kept: HashSet<_> = kept.iter().map(|session| audit_id(session.id.as_str())).collect();
     let (mut seen, mut place, mut reached) = (HashMap::new(), AuditPlace::END, None);
     for _ in 0..MOST_PAGES_READ {
-        let AuditPage { entries, next, ended } = store.audit_page(&filter, place, PIECE).await?;
+        let AuditPage { entries, next, ended, .. } = store.audit_page(&filter, place, PIECE).await?;
         for entry in &entries {
             let Some(id) = entry.session.as_ref().map(SessionId::as_str) else { continue };
             if !kept.contains(&audit_id(id)) {
@@ -110,7 +111,7 @@ pub(super) async fn session(request: &PageRequest<'_>) -> Answer {
     let number = |name| form::query(request.head, name).parse().unwrap_or(u64::MAX);
     let filter = AuditFilter { session: Some(key.clone()), ..AuditFilter::default() };
     let page = store.audit_page(&filter, AuditPlace::Before(number("judged")), MOST_JUDGED);
-    let AuditPage { entries: mut judged, next, ended } = page.await.map_err(|_| PageError::Store)?;
+    let AuditPage { entries: mut judged, next, ended, .. } = page.await.map_err(|_| PageError::Store)?;
     judged.reverse();
     let judged_before = match next {
         AuditPlace::Before(before) if !ended => Some(before),
@@ -136,7 +137,7 @@ pub(super) async fn session(request: &PageRequest<'_>) -> Answer {
 pub(super) async fn policy(request: &PageRequest<'_>) -> Answer {
     request.reads()?;
     let hooks = request.engine.registry().list();
-    let Grants { shown: grants, more_in_force, more_over } = grants(request).await?;
+    let Grants { shown: grants, more_in_force, more_over, unreadable } = grants(request).await?;
     let done =
         (form::query(request.head, "revoked") == "1").then_some("Revoked: it answers nothing from now on.");
     let counts = request.shared.operators.metrics().map(counts);
@@ -149,6 +150,7 @@ pub(super) async fn policy(request: &PageRequest<'_>) -> Answer {
         done,
         more_in_force,
         more_over,
+        unreadable,
     };
     Ok(html(StatusCode::OK, backstop_console::policy(&request.viewer(), &policy, Timestamp::now())))
 }
@@ -188,6 +190,7 @@ struct Grants {
     shown: Vec<backstop_store::Grant>,
     more_in_force: bool,
     more_over: bool,
+    unreadable: usize,
 }
 
 /// What is in force comes first, so that it can be revoked however much was revoked before.
@@ -195,9 +198,10 @@ async fn grants(request: &PageRequest<'_>) -> Result<Grants, PageError> {
     let now = Timestamp::now();
     let store = request.engine.answer_store();
     let one_more = MOST.saturating_add(1);
-    let mut shown = store.grants_in_force(now, one_more).await.map_err(|_| PageError::Store)?;
+    let list = store.grants_in_force(now, one_more).await.map_err(|_| PageError::Store)?;
+    let GrantList { grants: mut shown, unreadable, is_cut: is_cut_in_force } = list;
     let newest = store.grants(one_more).await.map_err(|_| PageError::Store)?;
-    let more_in_force = shown.len() > MOST;
+    let more_in_force = is_cut_in_force || shown.len() > MOST;
     shown.truncate(MOST);
     let is_cut = newest.len() > MOST;
     let room = MOST.saturating_sub(shown.len());
@@ -205,7 +209,7 @@ async fn grants(request: &PageRequest<'_>) -> Result<Grants, PageError> {
     let more_over = is_cut || over.len() > room;
     over.truncate(room);
     shown.extend(over);
-    Ok(Grants { shown, more_in_force, more_over })
+    Ok(Grants { shown, more_in_force, more_over, unreadable })
 }
 
 /// Revokes a grant. That makes nothing milder, so it is done wherever grants are kept.

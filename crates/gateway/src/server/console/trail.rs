@@ -77,8 +77,12 @@ struct Sought {
 }
 
 impl Sought {
-    /// A day that is none is an error: whoever asks for it would take all entries for those of that day.
+    /// A day that is none is an error: whoever asks for it would take all entries for those of that day. So is a verdict that is none:
+    /// nothing would be found.
     fn of(search: &Search) -> Result<Self, PageError> {
+        if !search.has_known_verdict() {
+            return Err(PageError::Form);
+        }
         let text = |value: &str| Some(value.trim().to_owned()).filter(|value| !value.is_empty());
         let filter = AuditFilter {
             kind: text(&search.kind),
@@ -127,7 +131,7 @@ async fn look(
     // Of what has all words it is not known beforehand how much there is.
     let piece = if sought.words.is_empty() { SHOWN } else { PIECE };
     while reached > 1 && found.len() < SHOWN && begun.saturating_sub(reached) < MOST_READ {
-        let AuditPage { entries, next, ended } =
+        let AuditPage { entries, next, ended, is_older } =
             store.audit_page(&sought.filter, AuditPlace::Before(reached), piece).await?;
         for entry in entries.into_iter().filter(|entry| sought.fits(entry)) {
             let seq = entry.seq;
@@ -139,6 +143,10 @@ async fn look(
         match next {
             AuditPlace::Before(next) if !ended => reached = next,
             AuditPlace::Before(_) | AuditPlace::After(_) => return Ok((found, None)),
+        }
+        // More is hardly there, and whoever wants to be sure goes on.
+        if is_older {
+            break;
         }
     }
     Ok((found, Some(reached).filter(|reached| *reached > 1)))

@@ -261,6 +261,30 @@ async fn a_server_that_is_slow_holds_up_no_other_and_who_asks_is_told_once_it_wa
 }
 
 #[tokio::test]
+async fn what_is_given_up_while_somebody_is_called_is_told_to_nobody_else() {
+    let slowly = |_| {
+        let Script { mut pieces, .. } = Script::json("404 Not Found", "{}");
+        pieces.insert(0, Vec::new());
+        Script { pieces, gap: Duration::from_secs(1), end: End::Close }
+    };
+    let slow = Upstream::start(slowly).await;
+    let server = calling(&slow).await;
+    let (token, person) = both(&server).await;
+    let id = asked(&server, &token, "ci").await;
+    answer(&server, &person, "allow-once").await;
+    eventually("a slow call", || slow.count() == 1).await;
+    // Its stream waits for the end of the call.
+    let path = format!("decisions/{id}");
+    let mut stream = connect(&server.gateway).await;
+    let follows = request("GET", &format!("{path}/events"), &token, "", None);
+    stream.write_all(follows.as_bytes()).await.unwrap();
+    until(&mut stream, "retry: ").await;
+    assert_eq!(server.ask("DELETE", &path, &token, None).await.status(), 204);
+    let ended = within(rest(&mut stream)).await;
+    assert!(!ended.text().contains("event: "), "{}", ended.text());
+}
+
+#[tokio::test]
 async fn only_names_of_the_operator_are_called_and_only_by_those_who_may() {
     let receiver = Upstream::start(|_| taken()).await;
     let url = receiver.url();

@@ -41,7 +41,7 @@ async fn who_may_read_reads_what_there_is() {
     let ids: Vec<_> =
         hooks["hooks"].as_array().unwrap().iter().map(|hook| hook["id"].as_str().unwrap()).collect();
     assert_eq!(ids, ["stop", "gate", "after"]);
-    assert_eq!(get("grants").await.json(), json!({"grants": [], "more": false}));
+    assert_eq!(get("grants").await.json(), json!({"grants": [], "more": false, "unreadable": 0}));
     assert_eq!(get("sessions").await.json(), json!({"sessions": [], "more": false}));
     let trail = get("audit?limit=1").await.json();
     assert_eq!(
@@ -58,6 +58,8 @@ async fn who_may_read_reads_what_there_is() {
         "audit?since=x",
         "approvals?state=some",
         "grants?state=some",
+        "audit?verdict=blocked",
+        "audit/events?verdict=blocked",
     ] {
         assert_eq!(get(path).await.status(), 400, "{path}");
     }
@@ -105,6 +107,7 @@ async fn the_trail_is_read_by_what_is_looked_for_in_both_directions() {
         (format!("since={first}&rule=exec.any"), vec![one]),
         (format!("since={first}&agent=other"), vec![two]),
         (format!("since={first}&workspace=/w"), vec![one]),
+        (format!("since={first}&workspace=/w/a/"), vec![one]),
         (format!("since={first}&who=ann"), vec![three]),
         (format!("since={first}&kind=nothing"), vec![]),
         (format!("since={first}&before={}", u64::MAX), vec![three, two, one]),
@@ -123,6 +126,28 @@ async fn the_trail_is_read_by_what_is_looked_for_in_both_directions() {
     }
     assert_eq!(seen, (1..=head.seq).rev().collect::<Vec<_>>());
     assert_eq!(get(&format!("audit?after={one}&before={}&limit=2", three + 1)).await.get("next"), None);
+}
+
+#[tokio::test]
+async fn a_page_that_ends_among_older_entries_says_where_to_go_on() {
+    let folder = tempfile::TempDir::new().unwrap();
+    let server = Server::start(House::over(Arc::new(SqliteStore::new(folder.path().join("state.db"))))).await;
+    let read = server.person(&[Scope::Read]).await;
+    let since = 4_000_000_000_000;
+    let store = &server.house.store;
+    let late = vec![entry("late", since, None, json!({}))];
+    let seq = store.append_audit_all(late, Durability::Soon).await.unwrap().seq;
+    // The clock was set back.
+    let older = vec![entry("older", 1, None, json!({})); 5_000];
+    store.append_audit_all(older, Durability::Soon).await.unwrap();
+    let get = async |before: u64| {
+        let path = format!("audit?since={since}&before={before}");
+        server.ask("GET", &path, &read, None).await.json()
+    };
+    let page = get(u64::MAX).await;
+    assert_eq!(seqs(&page), Vec::<u64>::new());
+    let page = get(page["next"].as_u64().unwrap()).await;
+    assert_eq!((seqs(&page), page.get("next")), (vec![seq], None));
 }
 
 #[tokio::test]
@@ -219,6 +244,9 @@ async fn what_was_allowed_for_good_is_listed_and_revoked() {
     assert_eq!(server.ask("DELETE", "grants/nothing", &approve, None).await.status(), 404);
     let told = get("audit?kind=grant.revoked").await;
     assert!(told["entries"][0]["body"]["by"].as_str().unwrap().contains("ann"), "{told}");
+    // Whoever looks for somebody finds what they did, by whatever means.
+    assert_eq!(get("audit?kind=grant.revoked&who=ann").await["entries"], told["entries"]);
+    assert_eq!(get("audit?kind=grant.revoked&who=an").await["entries"], json!([]));
 }
 
 #[tokio::test]

@@ -451,7 +451,7 @@ async fn the_trail_is_looked_through_and_what_is_found_is_exported() {
         assert_eq!(export.status(), 200);
         assert_eq!(export.text().matches("\"kind\":\"receipt\"").count(), found, "{query}");
     }
-    for path in ["/audit?since=yesterday", "/audit.jsonl?through=2026-02-30"] {
+    for path in ["/audit?since=yesterday", "/audit.jsonl?through=2026-02-30", "/audit?verdict=blocked"] {
         assert_eq!(server.get(path, &cookie).await.status(), 400, "{path}");
     }
     // A trail in memory has nothing that could be kept elsewhere.

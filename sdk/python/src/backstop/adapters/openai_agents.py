@@ -44,17 +44,22 @@ def _guarded(tool: Any, client: AsyncClient, whose: Optional[Mapping[str, Any]])
             call = await client.permit(
                 tool.name, params, call_id=context.tool_call_id, context=whose, takes_result=True
             )
-            # Never the text of the model: it may be read in another way than it was judged.
-            judged, context = json.dumps(call.params), copy.copy(context)
-            context.tool_arguments = judged
-            if context.tool_call is not None and json.dumps(call.params, sort_keys=True) != json.dumps(
-                params, sort_keys=True
-            ):
-                # A tool may read its arguments here, too.
-                context.tool_call = context.tool_call.model_copy(update={"arguments": judged})
-            return await client.result(call, await run(context, judged))
         except Responded as responded:
             return responded.result
+        except Refused as refused:
+            return refused.reason
+        # Never the text of the model: it may be read in another way than it was judged.
+        judged, context = json.dumps(call.params), copy.copy(context)
+        context.tool_arguments = judged
+        if context.tool_call is not None and json.dumps(call.params, sort_keys=True) != json.dumps(
+            params, sort_keys=True
+        ):
+            # A tool may read its arguments here, too.
+            context.tool_call = context.tool_call.model_copy(update={"arguments": judged})
+        # What is raised in the tool is about another call than this one.
+        value = await run(context, judged)
+        try:
+            return await client.result(call, value)
         except Refused as refused:
             return refused.reason
 

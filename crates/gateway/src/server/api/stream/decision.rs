@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use super::super::super::operators::Problem;
 use super::super::Caller;
 use super::super::asked::{Asked, Empty};
-use super::super::decisions::Stage;
+use super::super::decisions::{Kept, Stage};
 use super::super::judge::{Decision, pending, whose};
 use super::{Source, open, place_of_agent, written};
 use crate::server::answer::AnswerBody;
@@ -23,14 +23,15 @@ pub(in crate::server::api) async fn decision(
 ) -> Result<Response<AnswerBody>, Problem> {
     let Caller::Holder(holder) = &asked.caller else { return Err(Problem::scope("judge")) };
     let id = asked.name().to_owned();
-    let stage = asked.shared.api.decisions.find(&whose(holder), &id)?;
+    let (stage, kept) = asked.shared.api.decisions.find(&whose(holder), &id)?;
     let place = place_of_agent(&asked, holder)?;
-    Ok(open(&asked, place, Following { id, stage, told: None, is_over: false }))
+    Ok(open(&asked, place, Following { id, stage, kept, told: None, is_over: false }))
 }
 
 struct Following {
     id: String,
     stage: watch::Receiver<Stage>,
+    kept: Kept,
     /// The question of which the reader was told.
     told: Option<ApprovalId>,
     is_over: bool,
@@ -42,8 +43,12 @@ impl Source for Following {
             let stage = self.stage.borrow_and_update().clone();
             match stage {
                 Stage::Made(made, _) => {
-                    let read = made.read().await;
+                    let read = made.read(Some(&self.kept)).await;
                     self.is_over = true;
+                    // What was given up is told to nobody.
+                    if !self.kept.is_kept() {
+                        return None;
+                    }
                     return match read {
                         Ok(judgement) => event("decided", &judgement.decided(Some(self.id.clone()))),
                         Err(problem) => Some(written(None, "problem", &problem.document().to_string())),
