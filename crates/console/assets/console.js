@@ -39,15 +39,18 @@ function say(left) {
   if (seconds < 86400) return `${Math.floor(seconds / 3600)} h left`;
   return `${Math.floor(seconds / 86400)} d left`;
 }
+const TURNS = 5000;
+let turnedAt = -TURNS;
 function tick() {
   for (const clock of document.querySelectorAll("time[data-until]")) {
     const text = say(Number(clock.dataset.until) - Date.now());
     if (clock.textContent !== text) clock.textContent = text;
   }
-  // From a moment on others may answer, too: nothing comes in that says so.
+  // From a moment on others may answer, too: nothing comes in that says so. The server says when it is there: the clock here may be ahead,
+  // and what is asked may get lost.
   const standing = find("#standing[data-turns]");
-  if (standing && Date.now() >= Number(standing.dataset.turns)) {
-    delete standing.dataset.turns;
+  if (standing && Date.now() >= Number(standing.dataset.turns) && performance.now() - turnedAt >= TURNS) {
+    turnedAt = performance.now();
     take();
   }
 }
@@ -127,6 +130,8 @@ const aside = (address) => fetch(address, { headers: { "x-backstop-aside": "1" }
 
 function over() {
   told("Signed out. ", true);
+  const standing = find("#standing");
+  if (standing) delete standing.dataset.turns;
   const link = document.createElement("a");
   link.href = location.pathname + location.search;
   link.textContent = "Sign in";
@@ -161,6 +166,10 @@ async function exchange(part) {
 // Who has voted, and for whom it waits. The rest of the part stays, so that nothing is said twice, and the clock goes on.
 function stand(part, fresh) {
   const [was, is] = [part, fresh].map((one) => one.querySelector("#standing"));
+  if (was && is) {
+    if (is.dataset.turns) was.dataset.turns = is.dataset.turns;
+    else delete was.dataset.turns;
+  }
   if (was?.textContent === is?.textContent) return;
   if (was && is) was.textContent = is.textContent;
   else if (is) part.append(is);

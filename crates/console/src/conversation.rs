@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use backstop_hooks::RunId;
 use backstop_hooks::conversation::{Message, Part, Role, ToolCall, ToolResult};
 use backstop_store::{AuditEntry, Listed, Session, Timestamp, audit_id};
 use maud::{Markup, html};
@@ -20,6 +21,8 @@ const MOST_TEXT: usize = 4_000;
 /// The most parts of a message that are shown, those of results among them, and the most characters of all of them.
 const MOST_PARTS: usize = 100;
 const MOST_OF_MESSAGE: usize = 4 * MOST_TEXT;
+/// To how many places a call leads that has the id of others in its run.
+const MOST_LINKS: usize = 5;
 
 /// How much of a message can still be shown.
 struct Room {
@@ -44,22 +47,26 @@ impl Room {
     }
 }
 
-/// Where calls stand on the page, by their ids as the trail has them.
+/// A call as the trail names it: its run, if it is known, and its id. Models write the ids, so several may fit.
+type CallKey = (Option<String>, String);
+
+/// Where calls stand on the page.
 struct Calls {
     /// The entries of the trail about a call.
-    judged: BTreeMap<String, Vec<u64>>,
-    /// The message in which a model makes it.
-    said: BTreeMap<String, u64>,
+    judged: BTreeMap<CallKey, Vec<u64>>,
+    /// The messages in which a model makes it.
+    said: BTreeMap<CallKey, Vec<u64>>,
 }
 
 impl Calls {
     fn of(of: &Conversation<'_>) -> Self {
-        let (mut judged, mut said) = (BTreeMap::<String, Vec<u64>>::new(), BTreeMap::new());
+        let mut judged = BTreeMap::<CallKey, Vec<u64>>::new();
         for entry in of.judged {
             if let Some(id) = call_of(entry) {
-                judged.entry(id.to_owned()).or_default().push(entry.seq);
+                judged.entry(judged_key(entry, id)).or_default().push(entry.seq);
             }
         }
+        let mut said = BTreeMap::<CallKey, Vec<u64>>::new();
         for one in of.said {
             let parts = one.message.iter().flat_map(|message| &message.content).take(MOST_PARTS);
             let calls = parts.filter_map(|part| match part {
@@ -67,18 +74,58 @@ impl Calls {
                 _ => None,
             });
             for id in calls {
-                said.entry(audit_id(id).into_owned()).or_insert(one.seq);
+                let messages = said.entry(said_key(one.run.as_ref(), id)).or_default();
+                if messages.last() != Some(&one.seq) {
+                    messages.push(one.seq);
+                }
             }
         }
         Self { judged, said }
     }
 
+    /// Those of one run.
+    const fn of_run<'a>(&'a self, run: Option<&'a RunId>) -> CallsOf<'a> {
+        CallsOf { calls: self, run }
+    }
+
+    /// Leads to where the call was made that an entry is about.
+    fn messages(&self, entry: &AuditEntry) -> Markup {
+        let messages = call_of(entry).and_then(|id| self.said.get(&judged_key(entry, id)));
+        links(messages.map(Vec::as_slice), "Called in message", "#message-")
+    }
+}
+
+/// The calls of one run.
+struct CallsOf<'a> {
+    calls: &'a Calls,
+    run: Option<&'a RunId>,
+}
+
+impl CallsOf<'_> {
     /// Leads to what was judged of a call.
     fn judgements(&self, id: &str) -> Markup {
-        let entries = self.judged.get(&*audit_id(id));
-        html! {
-            @for entry in entries.into_iter().flatten() { " " a href={ "#entry-" (entry) } { "Judged in entry " (entry) } }
-        }
+        let entries = self.calls.judged.get(&said_key(self.run, id));
+        links(entries.map(Vec::as_slice), "Judged in entry", "#entry-")
+    }
+}
+
+/// The key of the call that an entry is about: the trail has ids as it shortened them.
+fn judged_key(entry: &AuditEntry, id: &str) -> CallKey {
+    (entry.run.as_ref().map(|run| run.as_str().to_owned()), id.to_owned())
+}
+
+/// The key of a call in what was said.
+fn said_key(run: Option<&RunId>, id: &str) -> CallKey {
+    (run.map(|run| audit_id(run.as_str()).into_owned()), audit_id(id).into_owned())
+}
+
+/// Leads to each of what fits, or to the first of it, and says how much there is besides.
+fn links(to: Option<&[u64]>, what: &str, place: &str) -> Markup {
+    let all = to.unwrap_or_default();
+    let more = all.len().saturating_sub(MOST_LINKS);
+    html! {
+        @for number in all.iter().take(MOST_LINKS) { " " a href={ (place) (number) } { (what) " " (number) } }
+        @if more > 0 { " and in " (more) " more" }
     }
 }
 
@@ -148,7 +195,6 @@ fn judged(of: &Conversation<'_>, calls: &Calls, now: Timestamp) -> Markup {
 
 fn judgement(entry: &AuditEntry, calls: &Calls, now: Timestamp) -> Markup {
     let why = why(&entry.body);
-    let said = call_of(entry).and_then(|id| calls.said.get(id));
     html! {
         li.row id={ "entry-" (entry.seq) } {
             div {
@@ -156,7 +202,7 @@ fn judgement(entry: &AuditEntry, calls: &Calls, now: Timestamp) -> Markup {
                     span class={ "badge " (tone(entry)) } { (one_line(&word(entry), 40)) } " "
                     (one_line(&summary(entry), 200)) " "
                     span.quiet { (ago(entry.at, now)) ", entry " (entry.seq) }
-                    @if let Some(message) = said { " " a href={ "#message-" (message) } { "Called in message " (message) } }
+                    (calls.messages(entry))
                 }
                 @if !why.is_empty() { ul.reasons { @for one in &why { li { (one_line(one, 300)) } } } }
             }
@@ -227,7 +273,7 @@ fn listed(one: &Listed, calls: &Calls, now: Timestamp) -> Markup {
                     }
                     " " span.quiet { (ago(one.at, now)) ", message " (one.seq) }
                 }
-                @if let Ok(message) = &one.message { (parts(message, one.seq, calls)) }
+                @if let Ok(message) = &one.message { (parts(message, one.seq, &calls.of_run(one.run.as_ref()))) }
             }
         }
     }
@@ -242,7 +288,7 @@ const fn role(role: Role) -> &'static str {
     }
 }
 
-fn parts(message: &Message, seq: u64, calls: &Calls) -> Markup {
+fn parts(message: &Message, seq: u64, calls: &CallsOf<'_>) -> Markup {
     let mut room = Room { parts: MOST_PARTS, characters: MOST_OF_MESSAGE };
     let (shown, more) = room.parts(&message.content);
     html! {
@@ -255,7 +301,7 @@ fn and_parts(more: usize) -> Markup {
     html! { @if more > 0 { p.quiet { "and " (more) " parts more" } } }
 }
 
-fn part(part: &Part, name: &str, room: &mut Room, calls: &Calls) -> Markup {
+fn part(part: &Part, name: &str, room: &mut Room, calls: &CallsOf<'_>) -> Markup {
     match part {
         Part::Text { text, .. } => exact(text, name, room),
         Part::Thinking { text, .. } if text.is_empty() => {
@@ -273,7 +319,7 @@ fn part(part: &Part, name: &str, room: &mut Room, calls: &Calls) -> Markup {
     }
 }
 
-fn tool_call(call: &ToolCall, name: &str, room: &mut Room, calls: &Calls) -> Markup {
+fn tool_call(call: &ToolCall, name: &str, room: &mut Room, calls: &CallsOf<'_>) -> Markup {
     let arguments = serde_json::to_string_pretty(&call.arguments.to_value()).unwrap_or_default();
     html! {
         p { "Calls " code.exact { (one_line(&call.name, 80)) } ":" (calls.judgements(call.id.as_str())) }
@@ -281,7 +327,7 @@ fn tool_call(call: &ToolCall, name: &str, room: &mut Room, calls: &Calls) -> Mar
     }
 }
 
-fn tool_result(result: &ToolResult, name: &str, room: &mut Room, calls: &Calls) -> Markup {
+fn tool_result(result: &ToolResult, name: &str, room: &mut Room, calls: &CallsOf<'_>) -> Markup {
     let (shown, more) = room.parts(&result.content);
     html! {
         p { @if result.is_error { "Failed" } @else { "Answered" } @if let Some(tool) = &result.tool_name { " by " code.exact { (one_line(tool, 80)) } } ":" (calls.judgements(result.tool_call_id.as_str())) }
@@ -302,5 +348,79 @@ fn exact(text: &str, name: &str, room: &mut Room) -> Markup {
     html! {
         pre.exact tabindex="0" role="region" aria-label=(name) { (plain(begun)) }
         @if more > 0 { p.quiet { (bytes_more(more)) } }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use backstop_hooks::{Digest, Params};
+    use serde_json::json;
+
+    use super::*;
+
+    fn entry(seq: u64, run: &str) -> AuditEntry {
+        AuditEntry {
+            seq,
+            at: Timestamp::from_millis(0),
+            kind: "receipt".to_owned(),
+            session: None,
+            run: Some(RunId::from(audit_id(run).into_owned())),
+            body: json!({ "toolCallId": "c1" }).into(),
+            process: "p".to_owned(),
+            n: seq,
+            digest: Digest::of_text("audit", "x"),
+        }
+    }
+
+    fn called(seq: u64, run: &str) -> Listed {
+        let call = ToolCall {
+            id: "c1".to_owned().into(),
+            name: "exec".to_owned(),
+            arguments: Params::from_value(json!({})).unwrap(),
+            malformed: None,
+            meta: None,
+        };
+        let message = Ok(Message::new(Role::Assistant, vec![Part::ToolCall(call)]));
+        Listed { seq, run: Some(run.to_owned().into()), at: Timestamp::from_millis(0), message }
+    }
+
+    /// The numbers to which a page leads.
+    fn led_to(page: &str, place: &str) -> Vec<u64> {
+        let rest = page.split(&format!("href=\"{place}")).skip(1);
+        rest.map(|rest| rest.split('"').next().unwrap().parse().unwrap()).collect()
+    }
+
+    #[test]
+    fn an_id_that_a_model_wrote_twice_leads_to_the_calls_of_its_own_run() {
+        let long = "é".repeat(300);
+        let judged = [entry(11, "one"), entry(12, "two"), entry(13, &long)];
+        // The last message is of a run of which nothing was judged.
+        let said = [called(1, "one"), called(2, "two"), called(3, &long), called(4, "none")];
+        let of = Conversation {
+            id: "s",
+            session: None,
+            judged: &judged,
+            judged_before: None,
+            said: &said,
+            said_before: None,
+        };
+        let calls = Calls::of(&of);
+        let messages = |entry: &AuditEntry| led_to(&calls.messages(entry).into_string(), "#message-");
+        let entries = |of: &Listed| {
+            let judged = calls.of_run(of.run.as_ref()).judgements("c1");
+            led_to(&judged.into_string(), "#entry-")
+        };
+        assert_eq!(judged.each_ref().map(messages), [vec![1], vec![2], vec![3]]);
+        assert_eq!(said.each_ref().map(entries), [vec![11], vec![12], vec![13], vec![]]);
+    }
+
+    #[test]
+    fn where_several_fit_all_are_named_or_counted() {
+        let all: Vec<u64> = (1..=7).collect();
+        let page = links(Some(&all), "Called in message", "#message-").into_string();
+        assert_eq!(led_to(&page, "#message-"), [1, 2, 3, 4, 5]);
+        assert!(page.contains("and in 2 more"), "{page}");
+        assert!(!links(all.get(..5), "Called in message", "#message-").into_string().contains("more"));
+        assert_eq!(links(None, "Called in message", "#message-").into_string(), "");
     }
 }

@@ -4,6 +4,7 @@ use backstop_store::Timestamp;
 use maud::{Markup, html};
 
 use crate::money::grouped;
+use crate::page::Role;
 use crate::shown::one_line;
 
 /// The most exceptions that are shown.
@@ -26,15 +27,17 @@ pub struct Exception {
     pub at: String,
 }
 
-/// The exceptions; `None` where nobody knows them.
-pub(crate) fn section(exceptions: Option<&[Exception]>, now: Timestamp) -> Markup {
+/// The exceptions; `None` where nobody knows them. They say which commands and paths pass, and where the operator's file is, so whoever may not
+/// administer is told none.
+pub(crate) fn section(role: Role, exceptions: Option<&[Exception]>, now: Timestamp) -> Markup {
     let all = exceptions.unwrap_or_default();
     let more = all.len().saturating_sub(MOST);
     html! {
         section aria-labelledby="exceptions-title" {
             h2 #exceptions-title { "Exceptions" }
-            @if exceptions.is_none() { p.empty { "What the configuration excepts from the guards is not known here." } }
-            @else if all.is_empty() { p.empty { "The configuration excepts nothing from the guards." } }
+            @if role != Role::Admin { p.empty { "What the configuration excepts from the guards is shown to those whose token has the scope " code { "admin" } "." } }
+            @else if exceptions.is_none() { p.empty { "What the configuration excepts from the guards is not known here." } }
+            @else if all.is_empty() { p.empty { "No exception is written in " code { "guards.command_safety.allow" } " or " code { "guards.sensitive_files.allow" } ", and no rule in " code { "guards.command_safety.shadow" } "." } }
             @else {
                 ul.rows { @for one in all.iter().take(MOST) { (row(one, now)) } }
                 @if more > 0 { p.summary { "and " (grouped(u64::try_from(more).unwrap_or(u64::MAX))) " more, which are in the configuration" } }
@@ -93,7 +96,9 @@ mod tests {
 
     #[test]
     fn an_exception_is_shown_with_why_until_when_and_where() {
-        let page = |one: Exception, at: i64| section(Some(&[one]), Timestamp::from_millis(at)).into_string();
+        let page = |one: Exception, at: i64| {
+            section(Role::Admin, Some(&[one]), Timestamp::from_millis(at)).into_string()
+        };
         // The second day of 1970, until its last moment and from then on.
         let (holds, over) = (page(exception(), 172_799_999), page(exception(), 172_800_000));
         assert!(holds.contains("until the end of 1970-01-02") && !holds.contains("row over"), "{holds}");
@@ -108,9 +113,20 @@ mod tests {
     #[test]
     fn that_there_is_none_and_that_nobody_knows_are_told_apart() {
         let now = Timestamp::from_millis(0);
-        assert!(section(Some(&[]), now).into_string().contains("excepts nothing"));
-        assert!(section(None, now).into_string().contains("is not known here"));
+        let section = |exceptions: Option<&[Exception]>| section(Role::Admin, exceptions, now).into_string();
+        let none = section(Some(&[]));
+        assert!(none.contains("No exception is written in") && !none.contains("nothing"), "{none}");
+        assert!(section(None).contains("is not known here"));
         let many = vec![exception(); MOST + 3];
-        assert!(section(Some(&many), now).into_string().contains("and 3 more"));
+        assert!(section(Some(&many)).contains("and 3 more"));
+    }
+
+    #[test]
+    fn who_may_not_administer_sees_none() {
+        for role in [Role::Viewer, Role::Approver] {
+            let page = section(role, Some(&[exception()]), Timestamp::from_millis(0)).into_string();
+            assert!(page.contains("the scope <code>admin</code>"), "{page}");
+            assert!(!page.contains("marker") && !page.contains("backstop.yaml"), "{page}");
+        }
     }
 }

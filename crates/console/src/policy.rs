@@ -71,7 +71,7 @@ pub struct Policy<'a> {
     pub hooks: &'a [Arc<HookMeta>],
     /// What was counted of them; `None` where nobody counts.
     pub counts: Option<&'a Counts>,
-    /// What the configuration excepts from the guards; `None` where nobody knows it.
+    /// What the configuration excepts from the guards; `None` where nobody knows it. Only an admin is shown them.
     pub exceptions: Option<&'a [Exception]>,
     /// What people allowed for longer: what is in force, the newest first, and then what no longer is.
     pub grants: &'a [Grant],
@@ -110,7 +110,7 @@ pub fn policy(viewer: &Viewer, policy: &Policy<'_>, now: Timestamp) -> String {
             }
         }
         @if let Some(counts) = policy.counts { (rules(&counts.rules, counts.more_rules)) }
-        (exceptions::section(policy.exceptions, now))
+        (exceptions::section(viewer.role, policy.exceptions, now))
         section aria-labelledby="grants-title" {
             h2 #grants-title { "Grants" }
             @if policy.grants.is_empty() { p.empty { "Nothing was allowed for longer than once." } }

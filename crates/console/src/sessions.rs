@@ -30,7 +30,7 @@ pub struct Sessions<'a> {
     pub is_cut: bool,
     /// The others that the trail names, the latest first.
     pub others: &'a [SeenSession],
-    /// How many more of them there are.
+    /// How many more of them there are; at most so many, where not all that are kept are listed.
     pub more: usize,
     /// The number of the entry before which the trail was not read.
     pub reached: Option<u64>,
@@ -87,7 +87,7 @@ fn others(shown: &Sessions<'_>, now: Timestamp) -> Markup {
                         tbody #others { @for session in shown.others { (other(session, now)) } }
                     }
                 }
-                @if shown.more > 0 { p.summary { "and " (shown.more) " more, in which nothing was judged since" } }
+                @if shown.more > 0 { p.summary { "and " @if shown.is_cut { "up to " } (shown.more) " more, judged earlier" } }
             }
         }
     }

@@ -3,6 +3,7 @@
 //! A guard is on unless the operator wrote `enabled: false`, in its own section or in `plugins.entries`
 //! under its id.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -257,18 +258,29 @@ fn file_guard(
     profile: GuardProfile,
     home: Option<&str>,
 ) -> Result<SecurityAudit, Vec<Problem>> {
-    let today = jiff::Timestamp::now().to_zoned(jiff::tz::TimeZone::UTC).date();
-    let allow = section
-        .allow
-        .iter()
-        .filter(|entry| entry.expires.as_ref().is_none_or(|expires| today <= expires.value.0))
-        .map(|entry| (&entry.path.at, entry.path.value.expose()));
+    // Whether an exception is over is looked at for each call, as with commands: those of one end belong together.
+    let mut written: BTreeMap<Option<u64>, Vec<(&Place, &str)>> = BTreeMap::new();
+    for entry in &section.allow {
+        let end = entry.expires.as_ref().map(|expires| end_of(expires.value));
+        written.entry(end).or_default().push((&entry.path.at, entry.path.value.expose()));
+    }
+    let (mut allow, mut problems) = (Vec::new(), Vec::new());
+    for (end, written) in written {
+        match patterns(written.into_iter(), home) {
+            Ok(patterns) => allow.push((patterns, end)),
+            Err(found) => problems.extend(found),
+        }
+    }
     let deny = section.deny.iter().map(|path| (&path.at, path.value.expose()));
-    match (patterns(allow, home), patterns(deny, home)) {
-        (Ok(allow), Ok(deny)) => {
+    match patterns(deny, home) {
+        Ok(deny) if problems.is_empty() => {
             Ok(SecurityAudit::new(PathGuard::new(profile).resolving_symlinks(), allow, deny, home))
         }
-        (allow, deny) => Err([allow.err(), deny.err()].into_iter().flatten().flatten().collect()),
+        Ok(_) => Err(problems),
+        Err(found) => {
+            problems.extend(found);
+            Err(problems)
+        }
     }
 }
 

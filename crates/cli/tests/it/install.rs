@@ -90,6 +90,38 @@ fn who_puts_hooks_in_and_takes_them_out_is_in_the_trail() {
 }
 
 #[test]
+fn what_fails_half_way_is_in_the_trail_as_far_as_it_went() {
+    let user = User::new();
+    let folder = user.path().join(".codeium");
+    std::fs::create_dir_all(folder.join("windsurf")).unwrap();
+    std::fs::write(folder.join("hooks.json"), "{}").unwrap();
+    // The second file can't be kept as it was.
+    std::fs::create_dir(folder.join("hooks.json.before-backstop")).unwrap();
+    let half = user.run(&["install", "windsurf"]);
+    assert_eq!(half.code, Some(1), "{}", half.whole());
+    assert!(half.err.contains("can't be written"), "{}", half.whole());
+    let [entry] = user.trail().try_into().unwrap();
+    let body = &entry["body"];
+    assert_eq!((entry["kind"].as_str(), body["failed"].as_bool()), (Some("client.installed"), Some(true)));
+    let files = body["files"].as_array().unwrap();
+    assert_eq!(files.len(), 1, "{body}");
+    assert!(files[0]["path"].as_str().unwrap().ends_with(".codeium/windsurf/hooks.json"), "{body}");
+    assert_eq!(std::fs::read_to_string(folder.join("hooks.json")).unwrap(), "{}");
+}
+
+#[test]
+fn a_trail_that_can_not_be_opened_fails_the_command() {
+    let user = with_claude(SETTINGS);
+    user.run(&["install", "claude"]).succeeded();
+    user.configure(&format!("store: {{path: '{}'}}\n", user.path().join("own.db").display()));
+    std::fs::write(user.path().join("own.trail"), "no folder").unwrap();
+    let untold = user.run(&["uninstall", "claude"]);
+    assert_eq!(untold.code, Some(1), "{}", untold.whole());
+    assert!(untold.err.contains("are taken out, but the audit trail can't tell so"), "{}", untold.whole());
+    assert_eq!(std::fs::read_to_string(claude_settings(&user)).unwrap(), SETTINGS);
+}
+
+#[test]
 fn every_client_is_installed_fired_and_taken_out_again() {
     let user = User::new();
     user.run(&[&["install"], names().as_slice()].concat()).succeeded();

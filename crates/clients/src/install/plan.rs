@@ -415,7 +415,7 @@ impl Change {
         self.before != self.after || self.spent_backup.is_some()
     }
 
-    fn apply(&self) -> Result<(), ApplyError> {
+    fn write(&self) -> Result<(), ApplyError> {
         let failed = |source| ApplyError::Write { path: self.path.clone(), source };
         // A link stays a link: what is written is the file it leads to.
         let path = fs::canonicalize(&self.path).unwrap_or_else(|_| self.path.clone());
@@ -438,6 +438,10 @@ impl Change {
             None if now.is_some() => fs::remove_file(&path).map_err(failed)?,
             None => {}
         }
+        Ok(())
+    }
+
+    fn drop_spent_backup(&self) -> Result<(), ApplyError> {
         match &self.spent_backup {
             Some(backup) => {
                 fs::remove_file(backup).map_err(|source| ApplyError::Write { path: backup.clone(), source })
@@ -499,6 +503,21 @@ impl Plan {
     ///
     /// [`ApplyError`] for the first file that can't be written, or that changed since the plan was made.
     pub fn apply(&self) -> Result<(), ApplyError> {
-        self.changes.iter().try_for_each(Change::apply)
+        self.apply_counting().1
+    }
+
+    /// Does the same, and returns besides how many of the [changes](Self::changes), from the first one on, were made: all of them, or those
+    /// before the error.
+    pub fn apply_counting(&self) -> (usize, Result<(), ApplyError>) {
+        for (made, change) in self.changes.iter().enumerate() {
+            if let Err(error) = change.write() {
+                return (made, Err(error));
+            }
+            // The file is changed, whatever becomes of the backup.
+            if let Err(error) = change.drop_spent_backup() {
+                return (made.saturating_add(1), Err(error));
+            }
+        }
+        (self.changes.len(), Ok(()))
     }
 }

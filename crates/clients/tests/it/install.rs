@@ -434,6 +434,21 @@ fn a_file_that_changed_after_the_plan_is_not_written() {
 }
 
 #[test]
+fn what_was_changed_before_an_error_is_counted() {
+    let home = Home::new();
+    let plan = plan_install(Client::Windsurf, Scope::User, &home.folders(), Path::new(PROGRAM)).unwrap();
+    let [first, second] = plan.changes.as_slice() else { panic!("{:?}", plan.changes) };
+    std::fs::create_dir_all(second.path.parent().unwrap()).unwrap();
+    std::fs::write(&second.path, "{}").unwrap();
+    let (made, done) = plan.apply_counting();
+    assert!(done.unwrap_err().to_string().contains("has changed meanwhile"));
+    assert_eq!((made, first.path.exists()), (1, true));
+    // Nothing of it is made twice.
+    let (made, done) = plan.apply_counting();
+    assert!(made == 0 && done.is_err());
+}
+
+#[test]
 #[cfg(unix)]
 fn a_link_stays_a_link_and_permissions_stay() {
     use std::os::unix::fs::PermissionsExt as _;

@@ -378,6 +378,9 @@ async function named() {
   }
   await page.goto(at(page, `/approvals/${votes}`));
   holds((await page.textContent("#standing")).startsWith("1 of 2: <b onclick"), "who voted");
+  await admin.goto(at(admin, "/policy"));
+  is(await admin.locator("section[aria-labelledby=exceptions-title] li.row").count(), 2, "exceptions are shown to an admin");
+  await harmless(admin, "what is excepted from the guards");
   for (const text of HOSTILE.flatMap((text) => [text, `wrong ${text}`])) {
     await admin.goto(at(admin, "/try"));
     await admin.fill("#command", text);
@@ -612,6 +615,8 @@ async function axes() {
     await page.keyboard.press("?");
     await clean(page, "keys", look);
     const admin = await person(ADMIN, look);
+    await admin.goto(at(admin, "/policy"));
+    await clean(admin, "what is excepted from the guards", look);
     for (const other of ["{}", "wrong: [1]"]) {
       await admin.goto(at(admin, "/try"));
       await admin.fill("#other", other);

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use backstop_hooks::points::{BeforeToolCall, ToolBefore, ToolBeforeEvent, ToolCallEvent};
 use backstop_hooks::{Answer, Context, Digest, Fact, Hook, HookError, Params, Reason, ToolName};
@@ -70,19 +71,32 @@ impl FilePatterns {
 #[derive(Clone, Debug)]
 pub struct SecurityAudit {
     guard: PathGuard,
-    allow: FilePatterns,
+    /// Each with when it ends, in seconds since 1970.
+    allow: Vec<(FilePatterns, Option<u64>)>,
     deny: FilePatterns,
     home: Option<Arc<str>>,
 }
 
 impl SecurityAudit {
-    /// Creates the guard, with the operator's exceptions and additions.
-    pub fn new(guard: PathGuard, allow: FilePatterns, deny: FilePatterns, home: Option<&str>) -> Self {
+    /// Creates the guard, with the operator's exceptions and additions. Each exception has when it ends, in seconds since 1970, or none if it
+    /// holds for good: that is looked at for each call, since a guard may be older than that.
+    pub fn new(
+        guard: PathGuard,
+        allow: Vec<(FilePatterns, Option<u64>)>,
+        deny: FilePatterns,
+        home: Option<&str>,
+    ) -> Self {
         Self { guard, allow, deny, home: home.map(Arc::from) }
+    }
+
+    /// Whether the operator excepts a path at that moment.
+    fn allows(&self, path: &str, now: u64) -> bool {
+        self.allow.iter().any(|(allow, end)| end.is_none_or(|end| now < end) && allow.matches(path))
     }
 
     fn judge(&self, tool: &ToolName, params: &Params, cx: Context<'_>) -> Result<Vec<Judgement>, HookError> {
         let place = place(cx.call, self.home.as_deref(), None);
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         // What a file holds is looked at by guards that may look at files, and the answer rests on it.
         let held = |path: &str| {
             if !self.guard.looks_at_files() {
@@ -110,7 +124,7 @@ impl SecurityAudit {
                     return denied_by_operator(denied);
                 }
                 // Every meaning must be allowed: an allowed name that leads elsewhere is not.
-                let allowed = meanings.paths.iter().all(|path| self.allow.matches(path));
+                let allowed = meanings.paths.iter().all(|path| self.allows(path, now));
                 if allowed && !meanings.paths.is_empty() && !meanings.too_long && !meanings.endless {
                     return Judgement::default();
                 }
@@ -184,5 +198,23 @@ impl Hook<BeforeToolCall> for SecurityAudit {
     fn call<'a>(&'a self, event: &'a ToolCallEvent, cx: Context<'a>) -> Answer<'a, BeforeToolCall> {
         let found = self.object(&event.tool_name, &event.params, cx);
         Answer::Now(found.map(|found| found.map(Into::into)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Profile;
+
+    #[test]
+    fn an_exception_is_over_when_its_end_passes_between_two_judgements() {
+        let patterns = |pattern: &str| FilePatterns::new([pattern], None).unwrap();
+        let allow = vec![(patterns("ends/*.pem"), Some(100)), (patterns("stays/*.pem"), None)];
+        let none = FilePatterns::new([], None).unwrap();
+        let guard = SecurityAudit::new(PathGuard::new(Profile::Standard), allow, none, None);
+        let (ends, stays) = ("/work/ends/a.pem", "/work/stays/a.pem");
+        assert!(guard.allows(ends, 99) && guard.allows(stays, 99));
+        assert!(!guard.allows(ends, 100) && guard.allows(stays, 100));
+        assert!(!guard.allows("/work/other/a.pem", 99));
     }
 }

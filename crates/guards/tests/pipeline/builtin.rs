@@ -30,8 +30,13 @@ fn guarded_with(allow: &[&str], deny: &[&str]) -> Engine {
     let command = CommandSafety::new(CommandGuard::new(GuardSettings::default()), Some(HOME));
     register_command_safety(&mut snapshot, &command).unwrap();
     let patterns = |list: &[&str]| FilePatterns::new(list.iter().copied(), Some(HOME)).unwrap();
-    let files =
-        SecurityAudit::new(PathGuard::new(Profile::Standard), patterns(allow), patterns(deny), Some(HOME));
+    // What ended long ago, and what ends in ages.
+    let allow = vec![
+        (patterns(allow), None),
+        (patterns(&["over/*.pem"]), Some(86_400)),
+        (patterns(&["later/*.pem"]), Some(u64::MAX)),
+    ];
+    let files = SecurityAudit::new(PathGuard::new(Profile::Standard), allow, patterns(deny), Some(HOME));
     register_security_audit(&mut snapshot, &files).unwrap();
     engine(snapshot)
 }
@@ -302,6 +307,8 @@ async fn the_operator_can_add_files_and_make_exceptions() {
     }
     assert!(review(&engine, "read", json!({"path": "fixtures/server.pem"})).await.blocked.is_none());
     assert!(review(&engine, "read", json!({"path": "other/server.pem"})).await.blocked.is_some());
+    assert!(review(&engine, "read", json!({"path": "later/server.pem"})).await.blocked.is_none());
+    assert!(review(&engine, "read", json!({"path": "over/server.pem"})).await.blocked.is_some(), "it ended");
 }
 
 #[tokio::test]
@@ -333,9 +340,9 @@ impl Workspace {
         let guard =
             CommandSafety::new(CommandGuard::new(GuardSettings::default()), Some(HOME)).reading_files();
         register_command_safety(&mut snapshot, &guard).unwrap();
-        let none = || FilePatterns::new([], Some(HOME)).unwrap();
+        let none = FilePatterns::new([], Some(HOME)).unwrap();
         let paths = PathGuard::new(Profile::Standard).resolving_symlinks();
-        register_security_audit(&mut snapshot, &SecurityAudit::new(paths, none(), none(), Some(HOME)))
+        register_security_audit(&mut snapshot, &SecurityAudit::new(paths, Vec::new(), none, Some(HOME)))
             .unwrap();
         Self { folder: tempfile::TempDir::new().unwrap(), engine: engine(snapshot) }
     }

@@ -65,20 +65,18 @@ pub(in crate::commands) async fn run(
             show(plan, settings, output)?;
         }
         // One client's file that can't be edited is no reason to leave the others open.
-        let done = planned.and_then(|plan| {
-            if !settings.dry_run {
-                plan.apply()?;
+        let done = match planned {
+            Ok(plan) if !settings.dry_run => {
+                let (done, is_told) = carry_out(&plan, &trail, settings, output).await;
+                if !is_told {
+                    exit = Exit::Failed;
+                }
+                done.map(|()| plan)
             }
-            Ok(plan)
-        });
+            planned => planned,
+        };
         match done {
             Ok(plan) => {
-                if !plan.is_empty()
-                    && let Err(error) = trail.tell(&plan, settings, output).await
-                {
-                    exit = Exit::Failed;
-                    output.say(&error.report());
-                }
                 done_for.push(plan.client);
                 told.push(report(&plan, settings));
             }
@@ -98,6 +96,25 @@ pub(in crate::commands) async fn run(
         steps_left(&done_for, &folders, &program, output)?;
     }
     Ok(exit)
+}
+
+/// Carries a plan out as far as that goes, and has the trail tell what was changed. Returns besides whether the trail tells.
+async fn carry_out(
+    plan: &Plan,
+    trail: &Trail,
+    settings: &Settings,
+    output: &Output,
+) -> (Result<(), Error>, bool) {
+    let (made, done) = plan.apply_counting();
+    let failed_after = done.is_err().then_some(made);
+    let done = done.map_err(Error::from);
+    if made > 0
+        && let Err(error) = trail.tell(plan, failed_after, settings, output).await
+    {
+        output.say(&error.report());
+        return (done, false);
+    }
+    (done, true)
 }
 
 /// What only the user can do, said last and loudest: without it the client runs none of what was installed.

@@ -2,10 +2,11 @@
 //!
 //! The entry is written once it is done. Where the trail can't tell of it, it is done nevertheless, since hooks that are there judge, and whoever
 //! may take them out can edit the same files by hand: it is said, and the command fails. Where the trail is, the operator's configuration
-//! says, and no repository's; where that can't be read, that is said, too.
+//! says, and no repository's; where that can't be read, that is said, too. What ends half way is told as far as it went.
 //!
 //! What is installed for the whole machine is in no trail: each of its users has one, which belongs to the service and not to root.
 
+use std::fmt::Display;
 use std::sync::Arc;
 
 use backstop::clients::install::Plan;
@@ -26,28 +27,49 @@ pub(super) enum Trail {
     Unwanted,
     /// Nobody knows where it is, since the configuration can't be read.
     Unknown(String),
+    /// It is known where it is, and it can't be opened.
+    Shut(String),
 }
 
 impl Trail {
     /// Finds the trail.
     pub(super) fn of(surroundings: &Surroundings) -> Self {
-        let found = surroundings.load_operators().and_then(|operators| {
-            let loaded = operators.loaded;
-            loaded.config.audit.enabled.value.then(|| surroundings.store(&loaded)).transpose()
-        });
-        match found {
-            Ok(Some(store)) => Self::At(store),
-            Ok(None) => Self::Unwanted,
-            Err(error) => Self::Unknown(error.to_string()),
+        let loaded = match surroundings.load_operators() {
+            Ok(operators) => operators.loaded,
+            Err(error) => return Self::Unknown(error.to_string()),
+        };
+        if !loaded.config.audit.enabled.value {
+            return Self::Unwanted;
+        }
+        match surroundings.store(&loaded) {
+            Ok(store) => Self::At(store),
+            Err(error) => Self::Shut(error.to_string()),
         }
     }
 
-    /// Says in the trail what was done with the hooks of a client.
+    /// Says in the trail what was done with the hooks of a client: the changes of the plan, or those that were made before it failed.
     ///
     /// # Errors
     ///
     /// It is done, and the trail does not tell.
-    pub(super) async fn tell(&self, plan: &Plan, settings: &Settings, output: &Output) -> Result<(), Error> {
+    pub(super) async fn tell(
+        &self,
+        plan: &Plan,
+        failed_after: Option<usize>,
+        settings: &Settings,
+        output: &Output,
+    ) -> Result<(), Error> {
+        let (kind, done) = match settings.remove {
+            true => ("client.removed", "taken out"),
+            false => ("client.installed", "installed"),
+        };
+        let done = if failed_after.is_some() { format!("{done} in part") } else { done.to_owned() };
+        let untold = |error: &dyn Display| {
+            let title = plan.client.title();
+            Error::Failed(format!(
+                "the hooks of {title} are {done}, but the audit trail can't tell so: {error}"
+            ))
+        };
         let store = match self {
             Self::At(store) => store,
             Self::Unwanted => return Ok(()),
@@ -57,27 +79,22 @@ impl Trail {
                 ));
                 return Ok(());
             }
+            Self::Shut(why) => return Err(untold(why)),
         };
-        let (kind, done) = match settings.remove {
-            true => ("client.removed", "taken out"),
-            false => ("client.installed", "installed"),
-        };
-        let files = plan.changes.iter();
+        let files = plan.changes.iter().take(failed_after.unwrap_or(usize::MAX));
         let files: Vec<_> = files
             .map(|change| json!({ "path": change.path.display().to_string(), "action": verb(change) }))
             .collect();
-        let body = json!({
+        let mut body = json!({
             "client": plan.client.name(), "scope": scope_name(settings.scope), "files": files,
             "by": answerer::who("the command line"),
         });
+        if let (true, Some(body)) = (failed_after.is_some(), body.as_object_mut()) {
+            body.insert("failed".to_owned(), true.into());
+        }
         let (at, kind) = (Timestamp::now(), kind.to_owned());
         let entry = NewAuditEntry { at, kind, session: None, run: None, body: body.into() };
-        store.append_audit_all(vec![entry], Durability::Now).await.map_err(|error| {
-            Error::Failed(format!(
-                "the hooks of {} are {done}, but the audit trail can't tell so: {error}",
-                plan.client.title()
-            ))
-        })?;
+        store.append_audit_all(vec![entry], Durability::Now).await.map_err(|error| untold(&error))?;
         // Who ends at once signs first: what is unsigned later looks as if its process had been killed.
         let _ = store.conclude_audit().await;
         Ok(())

@@ -135,7 +135,7 @@ fn shown(loaded: &Loaded) -> ShownConfiguration {
     ShownConfiguration { values: loaded.show(), digest: loaded.digest().to_string() }
 }
 
-/// What is excepted from the guards, in the words of its author: what variables hold is told to nobody.
+/// What is excepted from the guards, single rules in shadow among it, in the words of its author: what variables hold is told to nobody.
 fn exceptions(loaded: &Loaded) -> Vec<ServedException> {
     let guards = &loaded.config.guards;
     let commands = guards.command_safety.allow.iter().map(|one| ServedException {
@@ -154,7 +154,15 @@ fn exceptions(loaded: &Loaded) -> Vec<ServedException> {
         last_day: one.expires.as_ref().map(|day| day.value.0.to_string()),
         at: one.reason.at.to_string(),
     });
-    commands.chain(paths).collect()
+    let in_shadow = guards.command_safety.shadow.iter().map(|rule| ServedException {
+        guard: "command_safety",
+        rule: Some(rule.value.as_str().to_owned()),
+        exempt: None,
+        reason: "in shadow: what it says is written down, and changes nothing".to_owned(),
+        last_day: None,
+        at: rule.at.to_string(),
+    });
+    commands.chain(in_shadow).chain(paths).collect()
 }
 
 /// What is wrong with a text, whatever its variables hold. INVARIANT (nobody reads the environment from afar): it is not looked at. Each
@@ -312,16 +320,19 @@ mod tests {
     #[test]
     fn exceptions_are_shown_as_they_are_written() {
         let types = HookTypes::built_in(&[]);
-        let text = "guards:\n  command_safety:\n    allow:\n      - {command: 'marker ${WORD}', reason: ours, expires: 2026-12-31}\n  sensitive_files:\n    allow: [{path: '/srv/**', reason: theirs}]\n";
+        let text = "guards:\n  command_safety:\n    allow:\n      - {command: 'marker ${WORD}', reason: ours, expires: 2026-12-31}\n    shadow: [git.force-push]\n  sensitive_files:\n    allow: [{path: '/srv/**', reason: theirs}]\n";
         let source = [Source::new(LayerKind::Operator, TEXT, text)];
         let loaded = load_sources(&source, &types, &|_: &str| Some("hidden".to_owned())).unwrap();
         let (served, _) = Served::new(&loaded, types, None);
-        let [command, path] = served.exceptions().try_into().unwrap();
+        let [command, in_shadow, path] = served.exceptions().try_into().unwrap();
         let ServedException { guard, rule, exempt, reason, last_day, at } = command;
         assert_eq!((guard, rule, reason.as_str()), ("command_safety", None, "ours"));
         assert_eq!(exempt.as_deref(), Some("marker ${WORD}"));
         assert_eq!(last_day.as_deref(), Some("2026-12-31"));
         assert!(at.starts_with("backstop.yaml:4:"), "{at}");
+        assert_eq!((in_shadow.rule.as_deref(), in_shadow.exempt), (Some("git.force-push"), None));
+        assert!(in_shadow.at.starts_with("backstop.yaml:5:"), "{}", in_shadow.at);
+        assert!(in_shadow.reason.starts_with("in shadow"), "{}", in_shadow.reason);
         assert_eq!((path.guard, path.exempt.as_deref()), ("sensitive_files", Some("/srv/**")));
         assert_eq!(path.last_day, None);
     }

@@ -141,7 +141,8 @@ fn told(facts: &Facts<'_>) -> Vec<String> {
             vec![format!("{policy}the configuration {} holds{cause}", short(text("/digest")))]
         }
         kind if kind.starts_with("client.") => {
-            vec![format!("the hooks in {}, for this {}", text("/client"), text("/scope"))]
+            let half = if facts.flag("/failed") { ", and failed half way" } else { "" };
+            vec![format!("the hooks in {}, for this {}{half}", text("/client"), text("/scope"))]
         }
         kind if kind.starts_with("plugin.") => {
             vec![format!("the plugin {} as {}", text("/plugin"), text("/hash"))]
@@ -310,6 +311,9 @@ mod tests {
         assert!(peer.contains("the trail backstop/b of another gateway has 7 entries"), "{peer}");
         let removed = words("client.removed", json!({ "client": "codex", "scope": "user", "by": "ann" }));
         assert!(removed.contains("client.removed the hooks in codex, for this user; by ann"), "{removed}");
+        let half = json!({ "client": "codex", "scope": "user", "by": "ann", "failed": true });
+        let half = words("client.removed", half);
+        assert!(half.contains("for this user, and failed half way; by ann"), "{half}");
         let installed = words("plugin.installed", json!({ "plugin": "p", "hash": hash, "by": "ann" }));
         assert!(installed.contains(&format!("the plugin p as {hash}; by ann")), "{installed}");
     }

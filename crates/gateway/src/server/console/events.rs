@@ -45,8 +45,7 @@ const MOST: usize = 80;
 #[derive(Debug)]
 pub(super) struct Hub {
     seen: watch::Sender<Arc<Seen>>,
-    /// The hooks in force while somebody looks.
-    looking: Mutex<Option<Engine>>,
+    looking: Mutex<Looking>,
     /// How many pages want to know what passes.
     live: AtomicUsize,
 }
@@ -55,6 +54,15 @@ impl Default for Hub {
     fn default() -> Self {
         Self { seen: watch::Sender::default(), looking: Mutex::default(), live: AtomicUsize::new(0) }
     }
+}
+
+/// At what is looked.
+#[derive(Debug, Default)]
+struct Looking {
+    /// Whether somebody looks.
+    is_on: bool,
+    /// The hooks in force, whether somebody looks or not.
+    engine: Option<Engine>,
 }
 
 /// What was seen last.
@@ -86,29 +94,26 @@ impl Drop for Watching {
 }
 
 impl Hub {
-    fn looking(&self) -> MutexGuard<'_, Option<Engine>> {
+    fn looking(&self) -> MutexGuard<'_, Looking> {
         self.looking.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Hears what is seen from now on.
+    /// Hears what is seen from now on. `engine` counts where no other came into force yet: that of a request may be the one before a reload.
     fn listen(self: &Arc<Self>, engine: &Engine) -> watch::Receiver<Arc<Seen>> {
         let mut looking = self.looking();
         let seen = self.seen.subscribe();
-        if looking.is_none() {
+        looking.engine.get_or_insert_with(|| engine.clone());
+        if !std::mem::replace(&mut looking.is_on, true) {
             self.seen.send_replace(Arc::default());
-            *looking = Some(engine.clone());
             let look = Look { hub: Arc::clone(self), after: None };
             tokio::spawn(look.run());
         }
         seen
     }
 
-    /// Goes on with the hooks in force, where somebody listens: nothing is kept of those before.
+    /// Goes on with the hooks in force, whether somebody listens or not: nothing is kept of those before.
     pub(super) fn go_on_with(&self, engine: &Engine) {
-        let mut looking = self.looking();
-        if looking.is_some() {
-            *looking = Some(engine.clone());
-        }
+        self.looking().engine = Some(engine.clone());
     }
 
     fn watch(self: &Arc<Self>) -> Watching {
@@ -119,10 +124,8 @@ impl Hub {
     /// Returns the hooks in force, as long as somebody listens. If nobody does, whoever looks is to stop.
     fn in_force(&self) -> Option<Engine> {
         let mut looking = self.looking();
-        if self.seen.receiver_count() == 0 {
-            *looking = None;
-        }
-        looking.clone()
+        looking.is_on = self.seen.receiver_count() > 0;
+        looking.engine.clone().filter(|_| looking.is_on)
     }
 }
 
@@ -388,21 +391,40 @@ mod tests {
 
     use super::*;
 
-    #[tokio::test]
-    async fn an_open_page_keeps_nothing_of_a_configuration_from_before() {
+    fn engine() -> (Engine, Arc<SqliteStore>) {
         let before = Arc::new(SqliteStore::in_memory());
         let store: Arc<dyn Store> = Arc::clone(&before) as Arc<dyn Store>;
-        let engine = Engine::builder().store(store).build();
-        let hub = Arc::<Hub>::default();
-        let _page = hub.listen(&engine);
-        hub.go_on_with(&Engine::builder().build());
-        drop(engine);
+        (Engine::builder().store(store).build(), before)
+    }
+
+    async fn is_let_go(store: &Arc<SqliteStore>) {
         for _ in 0..2000 {
-            if Arc::strong_count(&before) == 1 {
+            if Arc::strong_count(store) == 1 {
                 return;
             }
             sleep(Duration::from_millis(5)).await;
         }
         panic!("somebody still holds it");
+    }
+
+    #[tokio::test]
+    async fn an_open_page_keeps_nothing_of_a_configuration_from_before() {
+        let (engine, before) = engine();
+        let hub = Arc::<Hub>::default();
+        let _page = hub.listen(&engine);
+        hub.go_on_with(&Engine::builder().build());
+        drop(engine);
+        is_let_go(&before).await;
+    }
+
+    #[tokio::test]
+    async fn a_page_that_was_asked_for_before_a_reload_takes_the_hooks_in_force() {
+        let (engine, before) = engine();
+        let hub = Arc::<Hub>::default();
+        // Nobody looks when the other configuration comes into force.
+        hub.go_on_with(&Engine::builder().build());
+        let _page = hub.listen(&engine);
+        drop(engine);
+        is_let_go(&before).await;
     }
 }

@@ -47,7 +47,11 @@ pub(super) async fn sessions(request: &PageRequest<'_>) -> Answer {
     let (mut others, reached) = seen(store.as_ref(), &kept).await.map_err(|_| PageError::Store)?;
     let more = others.len().saturating_sub(MOST);
     others.truncate(MOST);
-    let shown = Sessions { kept: &kept, is_cut: kept.len() == MOST, others: &others, more, reached };
+    let is_cut = kept.len() == MOST;
+    if is_cut {
+        others = unkept(store.as_ref(), others).await.map_err(|_| PageError::Store)?;
+    }
+    let shown = Sessions { kept: &kept, is_cut, others: &others, more, reached };
     Ok(html(StatusCode::OK, backstop_console::sessions(&request.viewer(), &shown, Timestamp::now())))
 }
 
@@ -77,6 +81,17 @@ async fn seen(store: &dyn Store, kept: &[Session]) -> Result<(Vec<SeenSession>, 
     let mut seen: Vec<SeenSession> = seen.into_values().collect();
     seen.sort_by(|one, other| other.last.cmp(&one.last).then_with(|| one.id.cmp(&other.id)));
     Ok((seen, reached))
+}
+
+/// Those of which nothing is kept.
+async fn unkept(store: &dyn Store, seen: Vec<SeenSession>) -> Result<Vec<SeenSession>, StoreError> {
+    let mut unkept = Vec::with_capacity(seen.len());
+    for one in seen {
+        if store.session(&SessionId::from(one.id.clone())).await?.is_none() {
+            unkept.push(one);
+        }
+    }
+    Ok(unkept)
 }
 
 /// What the newest receipt of a session says of it.
@@ -155,8 +170,11 @@ pub(super) async fn policy(request: &PageRequest<'_>) -> Answer {
     Ok(html(StatusCode::OK, backstop_console::policy(&request.viewer(), &policy, Timestamp::now())))
 }
 
-/// What the configuration excepts from the guards, where it is known.
+/// What the configuration excepts from the guards, where it is known, for whoever may read the configuration.
 fn exceptions(request: &PageRequest<'_>) -> Option<Vec<Exception>> {
+    if !request.seat.may_administer() {
+        return None;
+    }
     let served = request.shared.configuration.as_ref()?.exceptions().into_iter();
     let shown = served.map(|ServedException { guard, rule, exempt, reason, last_day, at }| Exception {
         guard,

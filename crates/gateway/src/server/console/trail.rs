@@ -6,7 +6,7 @@ use std::time::Duration;
 use backstop_console::{Audit, Search, Signed, TrailState, WitnessState, audit};
 use backstop_hooks::SessionId;
 use backstop_store::{AuditEntry, AuditFilter, AuditPage, AuditPlace, Store, StoreError, Timestamp};
-use backstop_trail::AddCheckpoint;
+use backstop_trail::{AddCheckpoint, SignedCheckpoint, VerifierKey};
 use bytes::Bytes;
 use http::{HeaderValue, Response, StatusCode, header};
 use tokio::sync::{Semaphore, mpsc};
@@ -159,20 +159,41 @@ async fn signed(request: &PageRequest<'_>) -> Signed {
         let state = |(name, took, failures)| WitnessState { name, took, failures };
         metrics.witnessed().into_iter().map(state).collect()
     });
-    Signed { note: note(store.as_ref()).await, keys: store.audit_keys().await.unwrap_or_default(), witnesses }
+    match keys(store.as_ref()).await {
+        Ok(keys) => Signed { note: note(store.as_ref(), &keys).await, keys, witnesses },
+        // Without a key no checkpoint counts.
+        Err(why) => Signed { note: Err(why), keys: Vec::new(), witnesses },
+    }
 }
 
-/// The newest checkpoint, or why there is none.
-async fn note(store: &dyn Store) -> Result<String, String> {
+/// The keys by which checkpoints count, or why they can't be told.
+async fn keys(store: &dyn Store) -> Result<Vec<String>, String> {
+    store.audit_keys().await.map_err(|error| error.to_string())
+}
+
+/// The newest checkpoint that one of these keys signed, or why there is none.
+async fn note(store: &dyn Store, keys: &[String]) -> Result<String, String> {
     let offered = store.offer_audit(0).await.map_err(|error| error.to_string())?;
     let offered = offered.parse::<AddCheckpoint>().map_err(|error| error.to_string())?;
-    Ok(offered.checkpoint.to_string())
+    own(&offered.checkpoint, keys)
+}
+
+/// A checkpoint, if one of these keys signed it. Whoever can write the trail's files, and has no key, must not have anybody keep what they say.
+fn own(checkpoint: &SignedCheckpoint, keys: &[String]) -> Result<String, String> {
+    let mut keys = keys.iter().filter_map(|key| key.parse::<VerifierKey>().ok());
+    if keys.any(|key| checkpoint.is_signed_by(&key)) {
+        return Ok(checkpoint.to_string());
+    }
+    Err("the newest checkpoint is signed by no key of this trail: `backstop audit verify` says more"
+        .to_owned())
 }
 
 /// The newest checkpoint as a file.
 pub(super) async fn checkpoint(request: &PageRequest<'_>) -> Answer {
     request.reads()?;
-    let note = note(request.engine.store().as_ref()).await.map_err(|_| PageError::Nothing)?;
+    let store = request.engine.store();
+    let keys = keys(store.as_ref()).await.map_err(|_| PageError::Nothing)?;
+    let note = note(store.as_ref(), &keys).await.map_err(|_| PageError::Nothing)?;
     let mut response = whole(StatusCode::OK, "text/plain; charset=utf-8", note.into());
     let disposition = HeaderValue::from_static("attachment; filename=\"trail.checkpoint\"");
     response.headers_mut().insert(header::CONTENT_DISPOSITION, disposition);
@@ -250,4 +271,28 @@ async fn tell(
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use backstop_trail::{Body, Draft, Log, Options, SigningKey, now};
+
+    use super::*;
+
+    #[test]
+    fn a_checkpoint_of_another_key_is_not_handed_out() {
+        let folder = tempfile::TempDir::new().unwrap();
+        let signed = |name: &str| {
+            let (log, key) = (folder.path().join(name), folder.path().join(format!("{name}.key")));
+            let mut log = Log::open(Options::new(log, key.clone())).unwrap();
+            log.append(&[Draft::new(now(), "test", Body::of(&1).unwrap())]).unwrap();
+            let key = SigningKey::open(&key).unwrap();
+            (log.checkpoint().unwrap(), key.verifier(log.origin()).unwrap().to_string())
+        };
+        let ((ours, key), (_, other)) = (signed("ours"), signed("others"));
+        assert_eq!(own(&ours, &[other.clone(), key]), Ok(ours.to_string()));
+        for keys in [&[][..], &["no key".to_owned(), other]] {
+            assert!(own(&ours, keys).unwrap_err().contains("is signed by no key of this trail"));
+        }
+    }
 }

@@ -486,3 +486,36 @@ async fn sessions_of_other_hosts_are_listed_by_what_was_judged_in_them() {
         assert!(page.contains("no conversation is kept") && page.contains("id=\"entry-"), "{page}");
     }
 }
+
+#[tokio::test]
+async fn what_is_kept_is_no_other_session_however_many_are_kept() {
+    let server = Server::start().await;
+    let store = &server.house.store;
+    for number in 0..201 {
+        let at = Timestamp::from_millis(number);
+        let session = Session {
+            id: format!("kept-{number}.").into(),
+            key: format!("chat-{number}").into(),
+            agent: AgentId::new("bot"),
+            workspace: "/work".to_owned(),
+            created_at: at,
+            updated_at: at,
+            ended: None,
+            resumed_from: None,
+            meta: Json::default(),
+        };
+        store.create_session(session).await.unwrap();
+    }
+    let receipt = |session: &str| {
+        let body = AuditBody::from(json!({"point": "before_tool_call", "verdict": "pass"}));
+        let (kind, session) = ("receipt".to_owned(), Some(SessionId::from(session.to_owned())));
+        NewAuditEntry { at: Timestamp::now(), kind, session, run: None, body }
+    };
+    let receipts = vec![receipt("kept-0."), receipt("kept-200."), receipt("other.")];
+    store.append_audit_all(receipts, Durability::Soon).await.unwrap();
+    let person = server.person(&[Scope::Read]).await;
+    let page = server.page(&person, "/sessions").await;
+    let (kept, others) = page.split_once("id=\"others\"").unwrap();
+    assert!(kept.contains("kept-200.") && !kept.contains("kept-0."), "the latest: {kept}");
+    assert!(others.contains("other.") && !others.contains("kept-"), "{others}");
+}

@@ -237,12 +237,17 @@ async fn only_who_may_have_a_configuration_checked_may_try_one() {
 #[tokio::test]
 async fn what_the_configuration_excepts_is_on_the_page_of_what_judges() {
     let trying = Trying::start(House::new(), Vec::new()).await;
-    let person = trying.server.person(&[Scope::Read]).await;
-    let page = trying.server.page(&person, "/policy").await;
+    let admin = trying.server.person(&[Scope::Admin]).await;
+    let page = trying.server.page(&admin, "/policy").await;
     let text = words(&page);
     assert!(text.contains("it is ours command_safety &lt;b&gt;marker passes"), "{text}");
     assert!(text.contains("over since the end of 2001-02-03 from backstop.yaml:7:3"), "{text}");
+    // Who may only look and answer learns neither what passes nor where the file is.
+    let person = trying.server.person(&[Scope::Read, Scope::Approve]).await;
+    let page = trying.server.page(&person, "/policy").await;
+    assert!(!page.contains("it is ours") && !page.contains("marker") && !page.contains("yaml"), "{page}");
+    assert!(words(&page).contains("whose token has the scope admin"), "{page}");
     let unknown = Server::start().await;
-    let person = unknown.person(&[Scope::Read]).await;
-    assert!(unknown.page(&person, "/policy").await.contains("excepts from the guards is not known here"));
+    let admin = unknown.person(&[Scope::Admin]).await;
+    assert!(unknown.page(&admin, "/policy").await.contains("excepts from the guards is not known here"));
 }

@@ -50,6 +50,8 @@ pub(in crate::server::api) struct Hub {
     /// The number of the last event; 0 before the first look with the hooks in force.
     told: watch::Sender<u64>,
     is_looking: Mutex<bool>,
+    /// The hooks that came into force last, whether somebody listens or not. Taken while `is_looking` is held.
+    newest: Mutex<Option<Engine>>,
 }
 
 /// The hooks by which those who listen are told.
@@ -120,6 +122,7 @@ impl Default for Hub {
             in_force: Mutex::default(),
             told: watch::Sender::new(0),
             is_looking: Mutex::new(false),
+            newest: Mutex::default(),
         }
     }
 }
@@ -129,13 +132,13 @@ impl Hub {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Hears of events from now on. `engine` counts where nobody listens yet: it may be the one before a reload, of which those who listen
-    /// have heard.
+    /// Hears of events from now on. `engine` counts where no other came into force yet: that of a request may be the one before a reload.
     fn listen(self: &Arc<Self>, engine: &Engine) -> watch::Receiver<u64> {
         let mut is_looking = self.is_looking.lock().unwrap_or_else(PoisonError::into_inner);
         let told = self.told.subscribe();
+        let engine = self.newest().get_or_insert_with(|| engine.clone()).clone();
         if !std::mem::replace(&mut *is_looking, true) {
-            self.take_engine(Some(engine.clone()));
+            self.take_engine(Some(engine));
             tokio::spawn(look(Arc::clone(self)));
         }
         told
@@ -151,12 +154,19 @@ impl Hub {
         !*is_looking
     }
 
-    /// Goes on with the hooks in force, where somebody listens.
+    /// Goes on with the hooks in force, now or when somebody listens.
     pub(in crate::server) fn go_on_with(&self, engine: Option<&Engine>) {
         let is_looking = self.is_looking.lock().unwrap_or_else(PoisonError::into_inner);
-        if let (true, Some(engine)) = (*is_looking, engine) {
-            self.take_engine(Some(engine.clone()));
+        if let Some(engine) = engine {
+            *self.newest() = Some(engine.clone());
+            if *is_looking {
+                self.take_engine(Some(engine.clone()));
+            }
         }
+    }
+
+    fn newest(&self) -> MutexGuard<'_, Option<Engine>> {
+        self.newest.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn in_force(&self) -> MutexGuard<'_, InForce> {
@@ -398,5 +408,31 @@ impl Source for Questions {
                 Err(_) => sleep(TICK).await,
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use backstop_store::{SqliteStore, Store};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn who_listens_with_the_hooks_from_before_a_reload_hears_those_in_force() {
+        let before = Arc::new(SqliteStore::in_memory());
+        let store: Arc<dyn Store> = Arc::clone(&before) as Arc<dyn Store>;
+        let engine = Engine::builder().store(store).build();
+        let hub = Arc::<Hub>::default();
+        // Nobody listens when the other configuration comes into force.
+        hub.go_on_with(Some(&Engine::builder().build()));
+        let _told = hub.listen(&engine);
+        drop(engine);
+        for _ in 0..2000 {
+            if Arc::strong_count(&before) == 1 {
+                return;
+            }
+            sleep(std::time::Duration::from_millis(5)).await;
+        }
+        panic!("somebody still holds it");
     }
 }
