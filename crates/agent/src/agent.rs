@@ -217,6 +217,7 @@ impl Agent {
     fn tools(&self) -> ToolContext {
         let mut context = ToolContext::new(self.workspace.clone(), self.limits.clone());
         context.launcher = self.settings.launcher.as_slice().into();
+        context.withheld = Arc::new(self.settings.withheld.clone());
         context
     }
 

@@ -1,5 +1,6 @@
 //! What an agent is told before its first turn.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::time::Duration;
 
@@ -88,6 +89,8 @@ pub struct AgentSettings {
     pub compaction: Option<Compaction>,
     /// The words that commands are started with, such as those of a program that confines them. None if empty.
     pub launcher: Vec<OsString>,
+    /// Variables of this program that no command gets, whatever they are called.
+    pub withheld: BTreeSet<String>,
     /// When a conversation is begun anew instead of gone on with.
     pub expiry: SessionExpiry,
     /// How often a model call that broke off before anything was shown is made again, on top of what the
@@ -120,6 +123,7 @@ impl AgentSettings {
             verbosity: Verbosity::Off,
             compaction: Some(Compaction::default()),
             launcher: Vec::new(),
+            withheld: BTreeSet::new(),
             expiry: SessionExpiry::default(),
             model_retries: 1,
             lease: Duration::from_secs(30),

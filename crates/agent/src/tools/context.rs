@@ -1,6 +1,6 @@
 //! What a tool call may use, and how much of it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::fmt;
 use std::sync::Arc;
@@ -60,6 +60,8 @@ pub struct ToolContext {
     pub exec_env: BTreeMap<String, String>,
     /// The words that commands are started with, such as those of a program that confines them. None if empty.
     pub launcher: Arc<[OsString]>,
+    /// Variables that `exec` does not hand on, on top of those that it never does.
+    pub withheld: Arc<BTreeSet<String>>,
     /// The arguments as they were judged, where placeholders stand for values that the tool itself is given.
     /// Tools that keep arguments for others to read keep these.
     pub shown: Option<Params>,
@@ -82,6 +84,7 @@ impl ToolContext {
             cancel: CancelToken::new(),
             exec_env: BTreeMap::new(),
             launcher: Arc::default(),
+            withheld: Arc::default(),
             shown: None,
             caller: None,
             limits,

@@ -154,6 +154,7 @@ fn job(args: &Args<'_>, cx: &ToolContext, background: bool) -> Result<Job, ToolE
         return Err(ExecError::Environment(dropped).into());
     }
     let mut environment = filter_inherited(std::env::vars_os());
+    environment.retain(|name, _| name.to_str().is_none_or(|name| !cx.withheld.contains(name)));
     for (name, value) in kept.iter().chain(&cx.exec_env) {
         environment.insert(OsString::from(name), OsString::from(value));
     }
