@@ -389,7 +389,7 @@ fn password<'c>(loaded: &Loaded, named: &'c StorePostgres) -> Result<Option<Stri
 }
 
 #[cfg(feature = "postgres")]
-fn unreadable<'c>(file: &'c Spanned<Text>, path: &Path, error: &std::io::Error) -> Wrong<'c> {
+fn unreadable<'c, T>(file: &'c Spanned<T>, path: &Path, error: &std::io::Error) -> Wrong<'c> {
     (&file.at, format!("`{}` can't be read: {error}", path.display()))
 }
 
@@ -399,7 +399,7 @@ pub fn store_files(loaded: &Loaded) -> StoreFiles {
     let named = &loaded.config.store.postgres;
     let path = |file: &Spanned<Text>| from_operator(loaded, file.value.expose());
     StoreFiles {
-        password: named.password_file.as_ref().map(path),
+        password: named.password_file.as_ref().map(|file| from_operator(loaded, file.value.expose())),
         authorities: named.ca_file.as_ref().map(path),
         socket: named.url.as_ref().and_then(|url| socket_folder(url.value.expose())),
     }

@@ -17,7 +17,7 @@ use backstop::guards::{Roots, unwritable_footing};
 use backstop::store::SqliteStore;
 use backstop::surfaces::web_push_folder;
 use backstop::{
-    audit_key, credential_places, digest_key_file, hook_places, kept_key_file, program_places, secret_files,
+    audit_key, credential_places, from_operator, hook_places, kept_key_file, program_places, secret_files,
     server_secrets, store_files, store_path,
 };
 
@@ -381,14 +381,18 @@ fn walls(surroundings: &Surroundings, loaded: &Loaded, confining: &Confining<'_>
     hidden.insert(made(web_push_folder(loaded, &variable)?));
     // Whoever could log in to the server would answer there, and whoever is trusted to say which one it is would be it.
     let of_server = store_files(loaded);
-    hidden.extend(of_server.password.into_iter().chain(of_server.socket));
+    hidden.extend(of_server.socket);
     read_only.extend(of_server.authorities);
     // The trail and its key lie beside the database.
     hidden.insert(made(SqliteStore::trail_of(&database)));
     hidden.extend(keys_of_trail(database.with_file_name("audit.key")));
     hidden.extend(kept_key_file(loaded).into_iter().flat_map(keys_of_trail));
-    // Whoever read it could guess what was judged elsewhere.
-    hidden.extend(digest_key_file(loaded));
+    // Whoever wrote them would be the witness, or have the stamps of a trail that was written anew.
+    for witness in &loaded.config.audit.witness {
+        let file = |file: &Spanned<Text>| from_operator(loaded, file.value.expose());
+        read_only.extend([&witness.ca_file, &witness.known_hosts].into_iter().flatten().map(file));
+        hidden.extend(witness.keep.as_ref().map(file).map(made));
+    }
     if confining.is_served {
         hidden.extend(server_secrets(loaded, &variable));
         refuse_inside(workspace, loaded, hidden.difference(&all(&sandbox.hidden)))?;

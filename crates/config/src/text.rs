@@ -196,6 +196,12 @@ impl SecretFile {
     pub fn expose(&self) -> &str {
         self.0.expose()
     }
+
+    /// Returns the names of the variables that the path is made of.
+    #[must_use]
+    pub fn variables(&self) -> &[String] {
+        self.0.variables()
+    }
 }
 
 #[cfg(test)]

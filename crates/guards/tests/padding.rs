@@ -420,19 +420,79 @@ fn no_length_of_a_path_leads_elsewhere() {
     }
 }
 
+/// Texts in double quotes of which a part begins a command that nobody knows.
+const BEHIND_UNKNOWN: [&str; 48] = [
+    "$PLAN;",
+    "$PLAN one",
+    "$PLAN; true",
+    "true; $PLAN",
+    "A=b $PLAN",
+    "if true; then $PLAN; fi",
+    // A part of the word is known.
+    "$PLAN/",
+    "${PLAN}x",
+    "x$PLAN",
+    "./$PLAN",
+    "$PLAN#",
+    "$NAME=1 $PLAN",
+    // What stands in front of it belongs to the command.
+    ">/dev/null $PLAN",
+    "2>&1 $PLAN",
+    "</dev/null $PLAN",
+    "A+=b $PLAN",
+    "A[0]=b $PLAN",
+    // Programs and words of the shell that run the words behind them.
+    "exec $PLAN",
+    "command $PLAN",
+    "builtin $PLAN",
+    "coproc $PLAN",
+    "time -p $PLAN",
+    "! $PLAN",
+    "nohup $PLAN",
+    "env $PLAN",
+    "env A=b $PLAN",
+    "sudo $PLAN",
+    "sudo -u me $PLAN",
+    "timeout 5 $PLAN",
+    "eval eval $PLAN",
+    // Quotes that are none, and some that are.
+    "true # don't\n$PLAN",
+    "cat <<E\ndon't\nE\n$PLAN",
+    "$'\\''; $PLAN",
+    "echo \\\"\\$($PLAN)\\\"",
+    "echo \\`$PLAN\\`",
+    ": ; \\\\\n$PLAN",
+    "( $PLAN )",
+    "{ $PLAN; }",
+    "true | $PLAN",
+    "$PLAN | cat",
+    // What would be skipped, were it all.
+    "true || $PLAN",
+    "false && $PLAN",
+    "while false; do $PLAN; done",
+    "for a in; do $PLAN; done",
+    "case a in b) $PLAN;; esac",
+    "case a in b) true;; $PLAN) true;; esac",
+    "f() { $PLAN; }",
+    "$PLAN() { true; }",
+];
+
 #[test]
 fn a_word_behind_unknown_code_makes_it_no_milder() {
     for runs in ["eval", "sh -c", "bash -c"] {
         for profile in [Profile::Core, Profile::Standard, Profile::Strict] {
             let bare = verdict(profile, &format!("{runs} \"$PLAN\""));
-            for code in
-                ["$PLAN;", "$PLAN one", "$PLAN; true", "true; $PLAN", "A=b $PLAN", "if true; then $PLAN; fi"]
-            {
+            for code in BEHIND_UNKNOWN {
                 let more = verdict(profile, &format!("{runs} \"{code}\""));
                 assert!(more >= bare, "{profile:?} {runs} {code}: {more:?} is milder than {bare:?}");
             }
         }
     }
-    let named = verdict(Profile::Standard, "eval \"cd $DIR\"");
-    assert_eq!(named, Verdict::Pass, "an argument of a known program");
+    for (what, command) in [
+        ("an argument of a known program", "eval \"cd $DIR\""),
+        ("a program in a folder that is not known", "eval \"$DIR/bin/ls\""),
+        ("a function that is written elsewhere", "f() { $TOOL --version; }; eval \"f $DIR\""),
+    ] {
+        assert_eq!(verdict(Profile::Standard, command), Verdict::Pass, "{what}");
+    }
 }

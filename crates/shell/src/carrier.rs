@@ -5,7 +5,6 @@ use std::rc::Rc;
 use brush_parser::ast;
 
 use super::data::{Data, Taint};
-use super::lead::begins_unknown;
 use super::limits::{self, Bounded};
 use super::trace::{Fact, UnknownKind, program_name};
 use super::walk::{Shell, slices};
@@ -189,10 +188,15 @@ impl Shell<'_> {
     }
 
     /// A command whose program is not known.
+    ///
+    /// The law: *a word behind it makes nothing milder*. `eval "$plan"` runs code that nobody sees, and so does
+    /// `eval "$plan; true"`: what is not known is read as code, which may hold any number of commands. Behind the name of a program it is
+    /// taken for an argument (`eval "cd $dir"`), which is what people mean by it.
     fn unknown_program(&mut self, argv: &[String], stdin: &Data) -> Data {
         let process = self.emit(argv);
         self.note_reader(argv, "", stdin);
-        let from = self.word_taint;
+        self.note_partly();
+        let from = self.partly.as_ref().map_or(Taint::NONE, |(_, from)| *from) | self.word_taint;
         self.trace.facts.push(Fact::RunsCode { process: Some(process), from });
         let bare = argv.first().is_some_and(|word| word.chars().all(|c| c == HOLE));
         if bare {
@@ -254,6 +258,8 @@ impl Shell<'_> {
     ) -> Data {
         let call = Call { definition: Rc::clone(definition), args: args.to_vec(), forks: self.forks };
         self.calls.push(call);
+        // It may be written elsewhere; what is not known in it was found where it was defined.
+        let partly = self.partly.take();
         let positional = std::mem::replace(&mut self.state.positional, args.to_vec());
         let others = std::mem::take(&mut self.state.positionals);
         let body = ast::Command::Compound(definition.body.0.clone(), definition.body.1.clone());
@@ -264,8 +270,24 @@ impl Shell<'_> {
         self.state.leave();
         self.state.positional = positional;
         self.state.positionals = others;
+        self.partly = partly;
         self.calls.pop();
         output
+    }
+
+    /// Walks the body of a function that is defined in code of which some part is not known, whether it is called or not: that
+    /// part may end the function, and go on behind it.
+    pub(crate) fn look_into(&mut self, definition: &ast::FunctionDefinition) {
+        if self.partly.is_none() {
+            return;
+        }
+        if has_hole(&definition.fname.value) {
+            self.note_partly();
+        }
+        let body = ast::Command::Compound(definition.body.0.clone(), definition.body.1.clone());
+        self.in_subshell(|shell| {
+            shell.in_function(|shell| shell.run_body(&body, &Data::session_input()));
+        });
     }
 
     /// Returns the body that a function has, if it is defined.
@@ -329,17 +351,16 @@ impl Shell<'_> {
         let suspicious = data.taint.has(Taint::NET) || data.taint.has(Taint::DECODED);
         match data.marked().filter(|text| text.chars().any(|c| c != HOLE && !c.is_whitespace())) {
             Some(text) => {
-                let is_unseen = begins_unknown(text);
-                if suspicious || is_unseen {
+                if suspicious {
                     self.trace.facts.push(Fact::RunsCode { process, from: data.taint });
                 }
                 let text = unglob(text).into_owned();
-                if is_unseen {
-                    self.note_unknown_code(name, data.taint);
-                }
+                let partly = has_hole(&text).then(|| (name.to_owned(), data.taint));
+                let outer = std::mem::replace(&mut self.partly, partly);
                 self.via.push(name.to_owned());
                 let output = self.run_text(&text, stdin);
                 self.via.pop();
+                self.partly = outer;
                 output
             }
             None => {
@@ -362,6 +383,13 @@ impl Shell<'_> {
         let reason = format!("`{name}` runs code that is not written in the command");
         let carrier = !from.has(Taint::FILE) || from.has(Taint::UNREAD) || self.has_read_enough();
         self.trace.unknown(UnknownKind::Code, reason, carrier);
+    }
+
+    /// Code of which some part is not known is walked, and what is not known is no argument of a program in it.
+    pub(crate) fn note_partly(&mut self) {
+        if let Some((name, from)) = self.partly.clone() {
+            self.note_unknown_code(&name, from);
+        }
     }
 
     /// Returns whether a path is standard input by another name.

@@ -117,6 +117,10 @@ impl Shell<'_> {
                 values.extend(self.state.positional.iter().cloned());
             }
         }
+        if values.is_empty() && self.partly.is_some() {
+            // What is not known in the body may end the loop, and go on behind it.
+            values.push(HOLE.to_string());
+        }
         let mut output = Data::empty();
         let taint = self.word_taint;
         // Words that are not known may be none, or many; and whoever is asked to choose may say nothing.
@@ -177,7 +181,8 @@ impl Shell<'_> {
         self.enter_loop();
         loop {
             let begin = self.state.clone();
-            let goes_on = self.turn(turn, stdin);
+            // What is not known in the body may end the loop, and go on behind it.
+            let goes_on = self.turn(turn, stdin).filter(|goes_on| *goes_on || self.partly.is_none());
             busy &= goes_on == Some(true) || goes_on.is_none() && fed;
             if goes_on != Some(true) {
                 joined(&mut exits, self.state.clone());
@@ -282,10 +287,13 @@ impl Shell<'_> {
 
     pub(super) fn run_case(&mut self, clause: &ast::CaseClauseCommand, stdin: &Data) -> Data {
         let value = self.single(&clause.value.value);
-        let known = !has_hole(&value);
+        let known = !has_hole(&value) && self.partly.is_none();
         let mut output = Data::empty();
         let mut falls_through = false;
         for case in &clause.cases {
+            if case.patterns.iter().any(|word| has_hole(&word.value)) {
+                self.note_partly();
+            }
             let hit = falls_through
                 || !known
                 || case.patterns.iter().any(|word| {

@@ -74,7 +74,6 @@ mod git;
 pub mod git_settings;
 mod kept;
 mod launch;
-mod lead;
 mod limits;
 mod listen;
 mod long;

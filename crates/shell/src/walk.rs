@@ -27,7 +27,7 @@ use super::state::{Disk, Function, Shared};
 use super::texts::Texts;
 use super::trace::{Fact, Trace, UnknownKind};
 use super::ways::Ways;
-use super::word::sanitise;
+use super::word::{has_hole, sanitise};
 use crate::analyzer::Labels;
 use crate::place::Place;
 use crate::programs::Programs;
@@ -145,6 +145,7 @@ impl<'p> Shell<'p> {
             trace: Trace::default(),
             word_taint: Taint::NONE,
             via: Vec::new(),
+            partly: None,
             calls: Vec::new(),
             forks: 0,
             jobs: Vec::new(),
@@ -192,6 +193,8 @@ pub(crate) struct Shell<'p> {
     /// What flowed into the words of the current command.
     pub(crate) word_taint: Taint,
     pub(crate) via: Vec<String>,
+    /// What reads the code that is being walked, and where that comes from, if some part of its text is not known.
+    pub(crate) partly: Option<(String, Taint)>,
     /// Functions being called.
     pub(crate) calls: Vec<Call>,
     pub(crate) forks: usize,
@@ -469,7 +472,8 @@ impl Shell<'_> {
             };
             let [failed, succeeded] = &mut aside;
             let (same, other) = if runs_after { (succeeded, failed) } else { (failed, succeeded) };
-            match status {
+            // What is not known may end what would be skipped: `true || a; b`.
+            match status.filter(|_| self.partly.is_none()) {
                 Some(known) if known == runs_after => {}
                 Some(_) => {
                     joined(other, self.state.clone());
@@ -579,6 +583,7 @@ impl Shell<'_> {
                 let definition = Rc::new(definition.clone());
                 self.state.functions.insert(name.clone(), Function::new(Rc::clone(&definition)));
                 self.call_hook(&name, &definition);
+                self.look_into(&definition);
                 (Data::empty(), Some(true))
             }
             ast::Command::ExtendedTest(test, redirects) => {
@@ -600,6 +605,9 @@ impl Shell<'_> {
             C::Arithmetic(command) => {
                 // The parser ends an expression at the last `))` of the text, a shell at the first.
                 let text = &command.expr.value;
+                if has_hole(text) {
+                    self.note_partly();
+                }
                 let (expr, more) = text.split_once("))").unwrap_or((text, ""));
                 let value = self.arithmetic(expr);
                 if !more.is_empty() {

@@ -1,3 +1,5 @@
+use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use backstop_agent::tools::Limits;
@@ -164,6 +166,16 @@ async fn environment_is_filtered_and_layered() {
         .await;
     assert!(error.contains("`LD_PRELOAD`") && error.contains("`PATH`") && !error.contains("`OK`"), "{error}");
     assert!(bench.names().is_empty());
+}
+
+#[tokio::test]
+async fn a_variable_that_is_withheld_is_handed_to_no_command() {
+    let mut bench = Bench::new();
+    let command = "echo \"${PATH:+path} ${CARGO_PKG_NAME:+package}\"";
+    assert_eq!(bench.ok("exec", json!({"command": command})).await, "path package\n");
+    // Nothing in its name says that it holds a secret.
+    bench.cx.withheld = Arc::new(BTreeSet::from(["CARGO_PKG_NAME".to_owned()]));
+    assert_eq!(bench.ok("exec", json!({"command": command})).await, "path \n");
 }
 
 #[tokio::test]

@@ -7,6 +7,8 @@ use backstop_config::{Expiry, Loaded, Thinking, Verbose};
 use backstop_hooks::points::{ThinkLevel, ToolsAllow};
 use backstop_hooks::{AgentId, Text, ToolName};
 
+use super::secrets::withheld_variables;
+
 /// The agent's settings as the configuration has them, for a model that was chosen.
 pub fn agent_settings(
     loaded: &Loaded,
@@ -41,6 +43,7 @@ pub fn agent_settings(
             keep_turns: usize::try_from(compaction.keep_turns.value.get()).unwrap_or(usize::MAX),
         }),
         expiry: expiry(&section.sessions),
+        withheld: withheld_variables(loaded),
         ..defaults
     }
 }
@@ -58,5 +61,27 @@ fn think_level(thinking: Thinking) -> ThinkLevel {
         Thinking::Low => ThinkLevel::Low,
         Thinking::Medium => ThinkLevel::Medium,
         Thinking::High => ThinkLevel::High,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use backstop_config::{LayerKind, Source};
+
+    use super::*;
+    use crate::{HookTypes, load_sources};
+
+    #[test]
+    fn commands_of_the_agent_have_no_variable_with_a_secret_of_the_operator() {
+        let text = "
+gateway: { operators: { token: '${A}' } }
+providers: { maker: { api: anthropic, base_url: 'https://api.example', api_key: '${K}' } }
+";
+        let environment =
+            |name: &str| (name.len() == 1).then(|| format!("{name}-0123456789abcdef0123456789"));
+        let source = Source::new(LayerKind::Operator, "backstop.yaml", text);
+        let loaded = load_sources(&[source], &HookTypes::built_in(&[]), &environment).unwrap();
+        let settings = agent_settings(&loaded, AgentId::new("main"), "maker", "model");
+        assert_eq!(settings.withheld.iter().map(String::as_str).collect::<Vec<_>>(), ["A", "K"]);
     }
 }

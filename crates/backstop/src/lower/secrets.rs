@@ -155,6 +155,11 @@ providers: { maker: { api: anthropic, base_url: 'https://api.example', api_key: 
     #[test]
     fn files_with_secrets_are_known_by_the_type_of_their_keys() {
         let text = "
+store: { postgres: { url: 'postgres://backstop@db.example/backstop', password_file: /keys/database } }
+audit:
+  digest_key: /keys/digests
+  key_file: /keys/trail
+  witness: [{ to: 'git+ssh://git@witness.example/trail.git', ssh_key: /keys/push, known_hosts: /public/hosts }]
 gateway:
   hosts: [backstop.example]
   token_file: /keys/gateway
@@ -172,7 +177,8 @@ approvals:
         let mut files = secret_files(&loaded);
         files.sort();
         let expected =
-            ["bell", "gateway", "oidc", "operators", "tls.pem"].map(|name| PathBuf::from("/keys").join(name));
+            ["bell", "database", "digests", "gateway", "oidc", "operators", "push", "tls.pem", "trail"]
+                .map(|name| PathBuf::from("/keys").join(name));
         assert_eq!(files, expected);
     }
 

@@ -39,7 +39,7 @@ impl Repository {
         };
         let branches = GitBranches::new(GitSettings {
             url: url.to_owned(),
-            ssh_key: file(&witness.ssh_key),
+            ssh_key: witness.ssh_key.as_ref().map(|file| from_operator(loaded, file.value.expose())),
             known_hosts: file(&witness.known_hosts),
             authorities: file(&witness.ca_file),
             budget: TIMEOUT_OF_GIT,

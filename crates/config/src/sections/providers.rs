@@ -71,10 +71,10 @@ section! {
         enabled ("enabled"): Setting<bool> = true, OperatorOnly;
         /// The file with the key of its digests, which `backstop audit keygen` makes. With it, each digest of what was judged is keyed
         /// (HMAC-SHA-256), so that whoever reads the trail without the key can't guess short arguments. Nothing is judged while it can't be read. Its path takes no variables.
-        digest_key ("digest_key"): Option<Spanned<Text>>, OperatorOnly;
+        digest_key ("digest_key"): Option<Spanned<SecretFile>>, OperatorOnly;
         /// The file with the key that signs it, in place of `audit.key` beside the database: a credential of systemd, for example. It is only read: neither made
         /// nor replaced, and nothing is recorded, nor judged, while it can't be read. Its path takes no variables.
-        key_file ("key_file"): Option<Spanned<Text>>, OperatorOnly;
+        key_file ("key_file"): Option<Spanned<SecretFile>>, OperatorOnly;
         /// Who keeps its checkpoints, so that cutting it off or writing it anew shows. Whoever the agent runs as can do both.
         witness ("witness"): Vec<AuditWitness>, OperatorOnly;
     }

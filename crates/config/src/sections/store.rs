@@ -5,7 +5,7 @@ use crate::config_value::section;
 use crate::place::{Place, Setting, Spanned};
 use crate::problem::{Problem, ProblemKind};
 use crate::reader::Reader;
-use crate::text::{Secret, Text};
+use crate::text::{Secret, SecretFile, Text};
 use crate::values::{Name, Whole};
 
 section! {
@@ -27,7 +27,7 @@ section! {
         /// The password, usually `${VAR}`.
         password ("password"): Option<Spanned<Secret>>, OperatorOnly;
         /// The file that holds it and nothing else, in place of `password`. Nobody but its owner may read it. Its path takes no variables.
-        password_file ("password_file"): Option<Spanned<Text>>, OperatorOnly;
+        password_file ("password_file"): Option<Spanned<SecretFile>>, OperatorOnly;
         /// A PEM file with the only authorities that are trusted to say which server it is. Its path takes no variables. Without it, the system's, and
         /// hooks that judge alone judge nothing: variables of their environment would choose them.
         ca_file ("ca_file"): Option<Spanned<Text>>, OperatorOnly;
@@ -72,16 +72,15 @@ impl StorePostgres {
     /// What can't be so, as far as the text says it. The store reads the address.
     fn unfit(&self, url: &Spanned<Text>) -> Option<Problem> {
         let at = &url.at;
+        let authorities = self.ca_file.as_ref().map(|file| (&file.at, file.value.variables()));
+        let password = self.password_file.as_ref().map(|file| (&file.at, file.value.variables()));
         let texts = [
-            ("url", "address", Some(url)),
-            ("ca_file", "path", self.ca_file.as_ref()),
-            ("password_file", "path", self.password_file.as_ref()),
+            ("url", "address", Some((at, url.value.variables()))),
+            ("ca_file", "path", authorities),
+            ("password_file", "path", password),
         ];
         for (key, what, text) in texts {
-            let Some((at, name)) = text.and_then(|text| Some((&text.at, text.value.variables().first()?)))
-            else {
-                continue;
-            };
+            let Some((at, name)) = text.and_then(|(at, names)| Some((at, names.first()?))) else { continue };
             // The environment of a hook is an agent's, which would choose who says what was answered.
             let message = format!("`{key}` takes no variables, and names `{name}`");
             let hint = format!("write the {what} out; `password` takes a variable");

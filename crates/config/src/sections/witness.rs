@@ -5,7 +5,7 @@ use crate::config_value::item;
 use crate::place::{Place, Spanned};
 use crate::problem::{Problem, ProblemKind};
 use crate::reader::Reader;
-use crate::text::Text;
+use crate::text::{SecretFile, Text};
 
 use super::Audit;
 use super::providers::Address;
@@ -23,7 +23,7 @@ item! {
         /// A PEM file with the authorities that vouch for the server. Without it, those that the system trusts.
         ca_file ("ca_file"): Option<Spanned<Text>>, OperatorOnly;
         /// The file of the key with which `ssh` pushes. Without it, the keys of the account and those of its agent.
-        ssh_key ("ssh_key"): Option<Spanned<Text>>, OperatorOnly;
+        ssh_key ("ssh_key"): Option<Spanned<SecretFile>>, OperatorOnly;
         /// The file with the keys of hosts that `ssh` believes. Without it, that of the account, which whoever runs as it can change.
         known_hosts ("known_hosts"): Option<Spanned<Text>>, OperatorOnly;
         /// The folder in which stamped checkpoints and their time stamps are kept, since the authority keeps none.
@@ -130,17 +130,19 @@ impl AuditWitness {
             WitnessKind::Git(url) => url.starts_with("https://"),
             kind => !matches!(kind, WitnessKind::Folder(_)),
         };
+        let [key, ca_file, known_hosts, keep] = [&self.key, &self.ca_file, &self.known_hosts, &self.keep]
+            .map(|value| value.as_ref().map(|value| &value.at));
+        let ssh_key = self.ssh_key.as_ref().map(|value| &value.at);
         let keys = [
-            ("key", &self.key, "a server", matches!(kind, WitnessKind::Server(_))),
-            ("ca_file", &self.ca_file, "a server", is_https),
-            ("ssh_key", &self.ssh_key, "a Git repository over SSH", is_ssh),
-            ("known_hosts", &self.known_hosts, "a Git repository over SSH", is_ssh),
-            ("keep", &self.keep, "an authority that stamps", matches!(kind, WitnessKind::Stamps(_))),
+            ("key", key, "a server", matches!(kind, WitnessKind::Server(_))),
+            ("ca_file", ca_file, "a server", is_https),
+            ("ssh_key", ssh_key, "a Git repository over SSH", is_ssh),
+            ("known_hosts", known_hosts, "a Git repository over SSH", is_ssh),
+            ("keep", keep, "an authority that stamps", matches!(kind, WitnessKind::Stamps(_))),
         ];
-        let (name, value, whose, _) =
-            keys.into_iter().find(|(_, value, _, fits)| value.is_some() && !fits)?;
+        let (name, at, whose, _) = keys.into_iter().find(|(_, at, _, fits)| at.is_some() && !fits)?;
         let message = format!("`{name}` is for {whose}, and `to` is {}", kind.called());
-        Some((&value.as_ref()?.at, message, "leave it out"))
+        Some((at?, message, "leave it out"))
     }
 
     fn wrong_address(&self, url: &str) -> Option<Wrong<'_>> {

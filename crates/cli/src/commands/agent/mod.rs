@@ -20,7 +20,7 @@ use backstop::config::{CriticalAt, Loaded};
 use backstop::engine::Attendance;
 use backstop::hooks::{AgentId, Requester, SessionId, SessionKey, ToolCallId};
 use backstop::store::{LeaseError, Timestamp};
-use backstop::{Backstop, Bounds, Cause, Providers, agent_settings, withheld_variables};
+use backstop::{Backstop, Bounds, Cause, Providers, agent_settings};
 use serde_json::{Value, json};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -199,7 +199,6 @@ fn lower(settings: &Settings, loaded: &Loaded, provider: String, model: String) 
             Verbosity::Full => Level::Full,
         }),
         channel: Some(Requester::TERMINAL.to_owned()),
-        withheld: withheld_variables(loaded),
         lease: LEASE,
         ..configured
     }

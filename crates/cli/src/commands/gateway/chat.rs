@@ -19,9 +19,7 @@ use backstop::engine::{Attendance, ReceiptSink};
 use backstop::gateway::ChatAgent;
 use backstop::hooks::{AgentId, Requester, ToolCallId};
 use backstop::store::{AnswerStore, Store, Timestamp};
-use backstop::{
-    ChatBase, ChatSeat, ChatSeats, MakingSeat, Providers, agent_settings, withheld_variables, written_secrets,
-};
+use backstop::{ChatBase, ChatSeat, ChatSeats, MakingSeat, Providers, agent_settings, written_secrets};
 
 use super::Running;
 use super::once::RunFolder;
@@ -148,7 +146,6 @@ impl Seats {
         let confined = walls(surroundings, loaded, place.root(), folder.as_ref())?;
         let settings = AgentSettings {
             launcher: confined.words.clone(),
-            withheld: withheld_variables(loaded),
             channel: Some(Requester::CONSOLE.to_owned()),
             lease: LEASE,
             ..agent_settings(loaded, AgentId::new(AGENT_ID), provider, model)
