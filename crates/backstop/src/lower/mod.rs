@@ -29,7 +29,7 @@ pub(crate) mod programs;
 #[cfg(any(feature = "agent", feature = "gateway"))]
 pub(crate) mod provider;
 mod redaction;
-#[cfg(feature = "gateway")]
+#[cfg(any(feature = "agent", feature = "gateway"))]
 pub(crate) mod secrets;
 pub(crate) mod small_file;
 #[cfg(feature = "gateway")]

@@ -7,13 +7,18 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use backstop_config::{Loaded, Secret as ConfigSecret, SecretFile, SecretOrigin, Spanned};
+use backstop_config::{Loaded, SecretOrigin};
+#[cfg(feature = "gateway")]
+use backstop_config::{Secret as ConfigSecret, SecretFile, Spanned};
+#[cfg(feature = "gateway")]
 use backstop_hooks::Secret;
 
+#[cfg(feature = "gateway")]
 use super::small_file;
 use crate::locations::{daemon_socket, data_folder, from_operator};
 
 /// The longest secret, in bytes.
+#[cfg(feature = "gateway")]
 const LONGEST: u64 = 4_096;
 /// The section whose secrets agents may have.
 const HARMLESS: &str = "providers.";
@@ -43,6 +48,7 @@ fn kept_back(loaded: &Loaded) -> impl Iterator<Item = &SecretOrigin> {
 }
 
 /// Returns a secret that stands in a variable or in a file, or why it can't be read.
+#[cfg(feature = "gateway")]
 pub(super) fn secret(
     loaded: &Loaded,
     secret: Option<&Spanned<ConfigSecret>>,
