@@ -120,7 +120,11 @@ async fn questions_and_answers_name_the_version_wherever_they_are_kept() {
         backstop.engine().registry().on(asks, options).unwrap();
         let engine = backstop.engine().clone();
         let asking = tokio::spawn(async move {
-            engine.permit_tool_call(exec("ls"), &CallContext::default(), &Attendance::Queue).await.is_ok()
+            engine
+                .permit_tool_call(exec("ls"), &CallContext::default(), &Attendance::Queue)
+                .await
+                .permit
+                .is_ok()
         });
         let answers = backstop.engine().answer_store();
         let asked = loop {
