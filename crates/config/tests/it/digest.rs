@@ -88,8 +88,8 @@ fn others(value: &Value, words: &BTreeSet<String>) -> Vec<Value> {
     }
 }
 
-/// Keys of which there is no other value that this test finds, since something else in the file has to be changed with them.
-const BOUND: [&str; 3] = ["/audit/witness/3/to", "/tape/recipient", "/providers/bedrock/cloud"];
+/// What is harmless: a secret that is written in the file, which is masked.
+const HARMLESS: [&str; 1] = ["/telemetry/traces/headers/x-team"];
 
 #[test]
 fn each_key_that_is_changed_makes_another_digest() {
@@ -108,13 +108,18 @@ fn each_key_that_is_changed_makes_another_digest() {
             Some((other, digest(&changed.to_string())?))
         });
         match changed {
-            Some((other, now)) => assert_ne!(now, before, "{at} is {other} instead of {value}"),
+            Some((other, now)) => {
+                assert_eq!(
+                    now == before,
+                    HARMLESS.contains(&at.as_str()),
+                    "{at} is {other} instead of {value}"
+                );
+            }
             None => unchangeable.push(at.as_str()),
         }
     }
-    let unbound: Vec<_> = unchangeable.iter().filter(|at| !BOUND.contains(at)).collect();
-    assert!(unbound.len() < 60, "{unbound:?}");
-    println!("{unchangeable:?}");
+    // Something else in the file has to be changed with these.
+    assert!(unchangeable.len() < 60, "{unchangeable:?}");
 }
 
 /// Secrets are masked: that another one is written changes nothing, and nobody can guess one from the digest.
