@@ -421,7 +421,7 @@ fn no_length_of_a_path_leads_elsewhere() {
 }
 
 /// Texts in double quotes of which a part begins a command that nobody knows.
-const BEHIND_UNKNOWN: [&str; 48] = [
+const BEHIND_UNKNOWN: [&str; 51] = [
     "$PLAN;",
     "$PLAN one",
     "$PLAN; true",
@@ -475,6 +475,10 @@ const BEHIND_UNKNOWN: [&str; 48] = [
     "case a in b) true;; $PLAN) true;; esac",
     "f() { $PLAN; }",
     "$PLAN() { true; }",
+    // What is no word.
+    "(($PLAN))",
+    "for (($PLAN;;)); do true; done",
+    "cat <($PLAN)",
 ];
 
 #[test]

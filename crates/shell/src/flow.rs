@@ -159,6 +159,10 @@ impl Shell<'_> {
     }
 
     pub(super) fn run_counted(&mut self, clause: &ast::ArithmeticForClauseCommand, stdin: &Data) -> Data {
+        let parts = [&clause.initializer, &clause.condition, &clause.updater];
+        if parts.into_iter().flatten().any(|part| has_hole(&part.value)) {
+            self.note_partly();
+        }
         if let Some(initializer) = &clause.initializer {
             self.arithmetic(&initializer.value);
         }

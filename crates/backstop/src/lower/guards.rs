@@ -4,7 +4,7 @@
 //! under its id.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use backstop_config::{
@@ -20,13 +20,14 @@ use backstop_guards::hooks::{
 use backstop_guards::programs::{Programs, programs_of, read_programs};
 use backstop_guards::{
     AllowEntry, GuardSettings, PathGuard, Profile as GuardProfile, Rule, RuleSet, UNKNOWN_READER,
-    UNSEEN_INPUT, UnknownPolicy, read_pack, rules_of,
+    UNSEEN_INPUT, UnknownPolicy, read_pack, real_path, rules_of,
 };
 use backstop_hooks::OwnerId;
 
 use super::operator::mode;
+use super::secrets::secret_files;
 use super::{problem, redaction};
-use crate::locations::from_operator;
+use crate::locations::{from_operator, kept_key_file};
 
 /// The built-in guards, which the configuration may name also where they are switched off.
 pub(super) const IDS: [&str; 3] = [COMMAND_SAFETY_ID, SECURITY_AUDIT_ID, REDACTOR_ID];
@@ -59,7 +60,7 @@ pub(super) fn register(loaded: &Loaded, home: Option<&str>, snapshot: &mut Snaps
     }
     let files = &loaded.config.guards.sensitive_files;
     if files.enabled.value && is_on(snapshot, SECURITY_AUDIT_ID) {
-        match file_guard(files, profile(commands.profile.value), home) {
+        match file_guard(loaded, files, profile(commands.profile.value), home) {
             Ok(hooks) => {
                 let stands = register_security_audit_in(snapshot, &hooks, mode(files.mode.value));
                 problems.extend(stands.err().map(|error| builtin(&error)));
@@ -253,7 +254,30 @@ pub(super) fn text_of(loaded: &Loaded, path: &Path, what: &str, at: &Place) -> R
 
 // ==== files ====
 
+/// Returns the files with secrets of the configuration, as patterns: by their paths and by those to which these lead.
+fn own_secrets(loaded: &Loaded) -> Vec<String> {
+    // What has replaced the key of the trail may lie beside it, and what soon does.
+    let beside = kept_key_file(loaded).into_iter().flat_map(|key| {
+        [".old", ".next"].map(|end| {
+            let mut path = key.clone().into_os_string();
+            path.push(end);
+            PathBuf::from(path)
+        })
+    });
+    let files = secret_files(loaded).into_iter().chain(beside);
+    // A path that is no text is compared with none.
+    let written = files.filter_map(|path| path.into_os_string().into_string().ok());
+    written
+        .flat_map(|path| {
+            let real = path.starts_with('/').then(|| real_path(&path)).flatten();
+            let real = real.filter(|real| *real != path);
+            [Some(path), real].into_iter().flatten().map(|path| FilePatterns::of_path(&path))
+        })
+        .collect()
+}
+
 fn file_guard(
+    loaded: &Loaded,
     section: &SensitiveFiles,
     profile: GuardProfile,
     home: Option<&str>,
@@ -271,7 +295,9 @@ fn file_guard(
             Err(found) => problems.extend(found),
         }
     }
-    let deny = section.deny.iter().map(|path| (&path.at, path.value.expose()));
+    let (own, at) = (own_secrets(loaded), Place::file_only("secrets of the configuration"));
+    let own = own.iter().map(|path| (&at, path.as_str()));
+    let deny = section.deny.iter().map(|path| (&path.at, path.value.expose())).chain(own);
     match patterns(deny, home) {
         Ok(deny) if problems.is_empty() => {
             Ok(SecurityAudit::new(PathGuard::new(profile).resolving_symlinks(), allow, deny, home))
@@ -298,4 +324,30 @@ fn patterns<'a>(
     }
     FilePatterns::new(written.iter().map(|(_, pattern)| *pattern), home)
         .map_err(|error| vec![written.first().map_or_else(|| builtin(&error), |(at, _)| problem(at, &error))])
+}
+
+#[cfg(test)]
+mod tests {
+    use backstop_config::{LayerKind, Source};
+
+    use super::*;
+    use crate::{HookTypes, load_sources};
+
+    #[test]
+    fn files_with_secrets_of_the_configuration_are_nobodys() {
+        let text = "
+audit: { key_file: '/nowhere/keys[1]/trail' }
+gateway: { operators: { token_file: /nowhere/desk } }
+";
+        let source = Source::new(LayerKind::Operator, "backstop.yaml", text);
+        let loaded = load_sources(&[source], &HookTypes::built_in(&[]), &|_: &str| None).unwrap();
+        let mut patterns = own_secrets(&loaded);
+        patterns.sort();
+        let trail = "/nowhere/keys[[]1[]]/trail";
+        let expected =
+            ["/nowhere/desk".to_owned(), trail.to_owned(), format!("{trail}.next"), format!("{trail}.old")];
+        assert_eq!(patterns, expected);
+        let guard = file_guard(&loaded, &loaded.config.guards.sensitive_files, GuardProfile::Standard, None);
+        assert!(guard.is_ok());
+    }
 }

@@ -62,6 +62,12 @@ impl FilePatterns {
         set.build().map(Self).map_err(invalid)
     }
 
+    /// Returns the pattern of this path, whatever characters are in it.
+    #[must_use]
+    pub fn of_path(path: &str) -> String {
+        globset::escape(path)
+    }
+
     fn matches(&self, path: &str) -> bool {
         self.0.is_match(Path::new(path))
     }

@@ -312,6 +312,16 @@ async fn the_operator_can_add_files_and_make_exceptions() {
 }
 
 #[tokio::test]
+async fn the_pattern_of_a_path_is_of_that_path_alone() {
+    let pattern = FilePatterns::of_path("/srv/a[1]*/desk");
+    let engine = guarded_with(&[], &[pattern.as_str()]);
+    for (path, stopped) in [("/srv/a[1]*/desk", true), ("/srv/a1/desk", false), ("/srv/a[1]b/desk", false)] {
+        let reviewed = review(&engine, "read", json!({ "path": path })).await;
+        assert_eq!(reviewed.blocked.is_some(), stopped, "{path}");
+    }
+}
+
+#[tokio::test]
 async fn a_later_rewrite_is_judged_by_the_guards_again() {
     let engine = guarded();
     engine
