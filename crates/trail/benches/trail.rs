@@ -71,7 +71,7 @@ fn body(bencher: Bencher<'_, '_>) {
     bencher.bench(draft);
 }
 
-#[divan::bench(args = [1, 8, 64, 512], sample_count = 50)]
+#[divan::bench(args = [1, 8, 64, 512, 1024], sample_count = 50)]
 fn append(bencher: Bencher<'_, '_>, group: usize) {
     let folder = TempDir::new().unwrap();
     let mut log = Log::open(options(&folder)).unwrap();

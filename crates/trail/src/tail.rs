@@ -245,8 +245,10 @@ impl Tail {
             self.write_group(files, group)?;
             rest = after;
             if self.frontier.size().is_multiple_of(TILE) {
-                let mut kept = self.keep_place(files);
-                if self.bytes >= options.segment_bytes {
+                let rolls = self.bytes >= options.segment_bytes;
+                let is_last = (rest.len() as u64) < TILE;
+                let mut kept = self.keep_place(files, rolls || is_last);
+                if rolls {
                     kept = kept.and(self.roll(files, lock));
                 }
                 self.failed_behind = kept.err().or(self.failed_behind.take());
@@ -274,8 +276,9 @@ impl Tail {
         Ok(())
     }
 
-    /// Keeps where the last full tile ends, so that whoever opens the log reads on from there.
-    fn keep_place(&self, files: &Files) -> Result<(), TrailError> {
+    /// Keeps where the last full tile ends, so that whoever opens the log reads on from there. The edge waits for the disk, so of several
+    /// tiles that are written at once, it is kept of the last one: who finds an earlier one reads more.
+    fn keep_place(&self, files: &Files, with_edge: bool) -> Result<(), TrailError> {
         let path = files.places(self.first);
         // A segment whose name says another beginning than its entries have is read from there.
         let rows = self.frontier.size().checked_sub(self.first).map(|entries| entries / TILE);
@@ -286,7 +289,10 @@ impl Tail {
             places.write_all(&self.bytes.to_le_bytes())
         });
         noted.map_err(TrailError::file(&path, "written"))?;
-        keep_frontier(files, self.first, self.bytes, &self.frontier)
+        match with_edge {
+            true => keep_frontier(files, self.first, self.bytes, &self.frontier),
+            false => Ok(()),
+        }
     }
 
     /// Begins the next segment. Where it can't be begun, this one grows on.
@@ -379,4 +385,32 @@ pub(crate) fn frontier_of_tiles(files: &Files, size: u64, mend: bool) -> Result<
         }
     }
     Ok(frontier)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::entry::{Body, Draft};
+    use crate::log::Log;
+
+    #[test]
+    fn of_tiles_that_are_written_at_once_the_edge_of_the_last_one_is_kept() {
+        let folder = tempfile::TempDir::new().unwrap();
+        let options = Options::new(folder.path().join("log"), folder.path().join("key"));
+        let mut log = Log::open(options.clone()).unwrap();
+        let draft = |n: u64| Draft::new(1, "test", Body::of(&json!({ "n": n })).unwrap());
+        let (mut entries, mut bytes) = (0, Vec::new());
+        for more in [100, 156, 1, 255, 600, 1, 768] {
+            let drafts: Vec<Draft> = (entries..entries + more).map(draft).collect();
+            entries = log.append(&drafts).unwrap().size;
+            let found = kept_frontier(&Files::new(&options.folder), 0);
+            let size = found.as_ref().map(|(frontier, _)| frontier.size());
+            assert_eq!(size, (entries >= TILE).then_some(entries / TILE * TILE), "after {entries}");
+            bytes.extend(found.map(|(_, place)| place));
+        }
+        assert!(bytes.is_sorted() && bytes.len() > 1, "{bytes:?}");
+        // Whoever opens the log goes on from there, and finds the same.
+        let root = log.look().unwrap().root;
+        assert_eq!(Log::open(options).unwrap().look().unwrap().root, root);
+    }
 }
