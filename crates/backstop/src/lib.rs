@@ -158,7 +158,7 @@ pub use lower::machine::program_places;
 pub use lower::people;
 #[cfg(any(feature = "agent", feature = "gateway"))]
 pub use lower::provider::ProviderError;
-#[cfg(any(feature = "agent", feature = "gateway"))]
+#[cfg(feature = "config")]
 pub use lower::secrets::{
     secret_files, secret_variables, server_secrets, withheld_variables, written_secrets,
 };

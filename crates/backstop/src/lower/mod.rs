@@ -29,7 +29,6 @@ pub(crate) mod programs;
 #[cfg(any(feature = "agent", feature = "gateway"))]
 pub(crate) mod provider;
 mod redaction;
-#[cfg(any(feature = "agent", feature = "gateway"))]
 pub(crate) mod secrets;
 pub(crate) mod small_file;
 #[cfg(feature = "gateway")]
