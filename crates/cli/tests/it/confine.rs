@@ -231,11 +231,12 @@ fn a_run_can_not_reach_what_judges_it() {
     assert_eq!(read(&settings), "changed\n");
 }
 
-/// Whoever reads them answers in the name of people.
+/// Whoever reads them answers in the name of people, or pushes what the trail is said to have had.
 #[test]
 fn a_run_reads_no_secret_of_a_surface() {
     let user = User::with_config(
         "
+audit: {witness: [{to: 'git+ssh://git@witness.example/trail.git', ssh_key: ../../keys/push}]}
 approvals:
   surfaces:
     console: 'https://gate.example.com'
@@ -250,7 +251,7 @@ approvals:
     );
     let keys = user.path().join("keys");
     std::fs::create_dir(&keys).unwrap();
-    let names = ["telegram", "slack", "signing", "app", "ntfy", "mail", "out", "back"];
+    let names = ["telegram", "slack", "signing", "app", "ntfy", "mail", "out", "back", "push"];
     for name in names {
         std::fs::write(keys.join(name), format!("hush-{name}")).unwrap();
     }
