@@ -126,7 +126,8 @@ impl Backstop {
         let key = self.store.digest_key().cloned();
         let hooks = Some(self.engine.registry().snapshot().hook_set().digest());
         let named = named_files(&self.config);
-        let parts = PolicyParts { loaded: &self.config, key: key.as_deref(), named, plugins, hooks };
+        let parts = PolicyParts::of_configuration(&self.config, key.as_deref());
+        let parts = PolicyParts { named, plugins, hooks, ..parts };
         self.policy.change(parts.version());
     }
 

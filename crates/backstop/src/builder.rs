@@ -219,7 +219,9 @@ impl Builder {
         let store =
             self.store.unwrap_or_else(|| Arc::new(SqliteStore::in_memory_with_digest_key(key.clone())));
         // INVARIANT (named): whatever is written for this process goes through stores that name its policy. Which one it is, is known at the end.
-        let policy = PolicyInForce::from(PolicyParts::of_configuration(&config, key.as_deref()).version());
+        let parts = PolicyParts::of_configuration(&config, key.as_deref());
+        let configuration = parts.configuration;
+        let policy = PolicyInForce::from(parts.version());
         let store = store.under(policy.clone());
         let answer_store = self.answer_store.map(|answers| answers.answers_under(policy.clone()));
         // INVARIANT (keyed): nothing is judged whose digests would be in the trail otherwise than the operator wants.
@@ -302,7 +304,8 @@ impl Builder {
         let hooks = Some(engine.registry().snapshot().hook_set().digest());
         let key = store.digest_key().cloned();
         let named = named_files(&config);
-        let parts = PolicyParts { loaded: &config, key: key.as_deref(), named, plugins: on, hooks };
+        let parts =
+            PolicyParts { loaded: &config, configuration, key: key.as_deref(), named, plugins: on, hooks };
         policy.change(parts.version());
         Ok(Backstop {
             engine,

@@ -46,6 +46,8 @@ impl PolicyPlugin {
 #[derive(Debug)]
 pub(crate) struct PolicyParts<'a> {
     pub(crate) loaded: &'a Loaded,
+    /// The digest of its values: computing it costs most of all, so it is done once.
+    pub(crate) configuration: Digest,
     /// By what digests are keyed, if they are.
     pub(crate) key: Option<&'a DigestKey>,
     /// The files that the configuration names, as they were read; `None` for one that could not be.
@@ -59,7 +61,8 @@ pub(crate) struct PolicyParts<'a> {
 impl<'a> PolicyParts<'a> {
     /// Returns those of a process that has read the configuration and loads nothing that it names.
     pub(crate) fn of_configuration(loaded: &'a Loaded, key: Option<&'a DigestKey>) -> Self {
-        Self { loaded, key, named: BTreeMap::new(), plugins: Vec::new(), hooks: None }
+        let configuration = loaded.digest();
+        Self { loaded, configuration, key, named: BTreeMap::new(), plugins: Vec::new(), hooks: None }
     }
 
     /// Returns the version, with what is told of it.
@@ -71,7 +74,7 @@ impl<'a> PolicyParts<'a> {
     fn digest(&self) -> Digest {
         let plugins: Vec<Value> = self.plugins.iter().map(PolicyPlugin::json).collect();
         let mut parts = json!({
-            "program": PROGRAM, "configuration": self.loaded.digest(), "files": self.named, "plugins": plugins,
+            "program": PROGRAM, "configuration": self.configuration, "files": self.named, "plugins": plugins,
         });
         if let (Some(given), Some(fields)) = (self.given(), parts.as_object_mut()) {
             fields.insert("variables".to_owned(), given.into());
@@ -90,7 +93,7 @@ impl<'a> PolicyParts<'a> {
         let plugins: Vec<Value> = self.plugins.iter().map(PolicyPlugin::json).collect();
         let mut told = Map::new();
         told.insert("program".to_owned(), PROGRAM.into());
-        told.insert("digest".to_owned(), json!(loaded.digest()));
+        told.insert("digest".to_owned(), json!(self.configuration));
         insert_bounded(&mut told, "files", &json!(files), files.len());
         insert_bounded(&mut told, "named", &json!(self.named), self.named.len());
         insert_bounded(&mut told, "plugins", &json!(plugins), plugins.len());
