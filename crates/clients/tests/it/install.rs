@@ -438,8 +438,8 @@ fn what_was_changed_before_an_error_is_counted() {
     let home = Home::new();
     let plan = plan_install(Client::Windsurf, Scope::User, &home.folders(), Path::new(PROGRAM)).unwrap();
     let [first, second] = plan.changes.as_slice() else { panic!("{:?}", plan.changes) };
-    std::fs::create_dir_all(second.path.parent().unwrap()).unwrap();
-    std::fs::write(&second.path, "{}").unwrap();
+    fs::create_dir_all(second.path.parent().unwrap()).unwrap();
+    fs::write(&second.path, "{}").unwrap();
     let (made, done) = plan.apply_counting();
     assert!(done.unwrap_err().to_string().contains("has changed meanwhile"));
     assert_eq!((made, first.path.exists()), (1, true));
