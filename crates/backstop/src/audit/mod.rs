@@ -40,8 +40,8 @@ use tokio::sync::{Notify, mpsc, oneshot};
 
 /// The most receipts that wait to be written.
 const QUEUE: usize = 8192;
-/// The most receipts that are written at once.
-const BATCH: usize = 512;
+/// The most receipts that are written at once. What waits for the disk behind them is the same for many as for few.
+const BATCH: usize = 1024;
 /// How long the first receipt of a batch waits for others, while there is room for them.
 const LINGER: Duration = Duration::from_millis(50);
 /// How long [`AuditSink::flush`] waits for the store.
