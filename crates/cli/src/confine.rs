@@ -324,7 +324,7 @@ fn first_line(error: &Error) -> Option<String> {
 fn place_of(path: &Spanned<Text>, loaded: &Loaded, home: &Path) -> PathBuf {
     match path.value.expose().strip_prefix("~/") {
         Some(rest) => home.join(rest),
-        None => backstop::from_operator(loaded, path.value.expose()),
+        None => from_operator(loaded, path.value.expose()),
     }
 }
 

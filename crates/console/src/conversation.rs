@@ -364,6 +364,7 @@ mod tests {
             at: Timestamp::from_millis(0),
             kind: "receipt".to_owned(),
             session: None,
+            policy: None,
             run: Some(RunId::from(audit_id(run).into_owned())),
             body: json!({ "toolCallId": "c1" }).into(),
             process: "p".to_owned(),
@@ -386,7 +387,8 @@ mod tests {
 
     /// The numbers to which a page leads.
     fn led_to(page: &str, place: &str) -> Vec<u64> {
-        let rest = page.split(&format!("href=\"{place}")).skip(1);
+        let link = format!("href=\"{place}");
+        let rest = page.split(&link).skip(1);
         rest.map(|rest| rest.split('"').next().unwrap().parse().unwrap()).collect()
     }
 

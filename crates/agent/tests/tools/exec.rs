@@ -38,7 +38,7 @@ async fn variables_that_are_withheld_are_not_inherited() {
     let mut bench = Bench::new();
     let command = json!({"command": "echo \"[${HOME-none}] [${PATH:+path}]\""});
     assert!(!bench.ok("exec", command.clone()).await.contains("[none]"));
-    bench.cx.withheld = std::sync::Arc::new(["HOME".to_owned()].into());
+    bench.cx.withheld = Arc::new(["HOME".to_owned()].into());
     assert_eq!(bench.ok("exec", command).await, "[none] [path]\n");
 }
 

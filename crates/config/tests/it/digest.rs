@@ -64,7 +64,7 @@ fn others(value: &Value, words: &BTreeSet<String>) -> Vec<Value> {
         Value::Number(number) => {
             let number = number.as_f64().unwrap();
             [number + 1.0, number - 1.0, number / 2.0]
-                .map(|other| if other.fract() == 0.0 { json!(other as i64) } else { json!(other) })
+                .map(|other| serde_json::from_str(&other.to_string()).unwrap())
                 .into()
         }
         Value::String(text) => {

@@ -5,7 +5,7 @@ use backstop_gateway::chat::{ChatLine, ChatPerson, ChatTool, ToolState};
 use backstop_hooks::SessionKey;
 use tokio::io::AsyncWriteExt as _;
 
-use super::login::{Idp, Place, settings_with};
+use super::login::{Idp, Place, cookie_named, settings_with};
 use super::talker::{Talker, WORK};
 use super::*;
 
