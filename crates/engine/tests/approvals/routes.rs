@@ -218,14 +218,16 @@ async fn each_rule_of_a_reason_leads_where_it_leads_alone(store: Arc<dyn Store>)
         }),
         ..route
     };
-    let engine = |mild: &[&str], rules: &[&str]| {
+    let anybody = ApprovalRoute { ask: None, ..route(&[], 1) };
+    let made = |mild: &[&str], rules: &[&str], last: Option<ApprovalRoute>| {
         let strict = for_rule("cluster.delete", route(&["bob", "carl"], 2));
-        let routes = [for_rule("git.force-push", route(mild, 1)), strict];
+        let routes = [for_rule("git.force-push", route(mild, 1)), strict].into_iter().chain(last);
         let engine = Engine::builder().store(Arc::clone(&store)).approvals(settings(routes)).build();
         let grounds = rules.iter().map(|rule| Ground { rule: (*rule).into(), about: Vec::new() });
         ask_more(&engine, "asks", request().grounds(grounds));
         engine
     };
+    let engine = |mild: &[&str], rules: &[&str]| made(mild, rules, Some(anybody.clone()));
     // Whatever is put before or behind it in one command, those two must allow it.
     for rules in [
         &["cluster.delete"][..],
@@ -244,6 +246,10 @@ async fn each_rule_of_a_reason_leads_where_it_leads_alone(store: Arc<dyn Store>)
     let both = engine(&["ann"], &["git.force-push", "cluster.delete"]);
     let verdict = permit(&both, "ls", &Attendance::Queue).await;
     assert!(reason(&verdict).contains("nobody may answer it"), "{}", reason(&verdict));
+    // Where no route is about one of them, nobody is asked about any of it.
+    let nowhere = made(&["ann", "bob", "carl"], &["cluster.delete", "command.unknown"], None);
+    let verdict = permit(&nowhere, "ls", &Attendance::Queue).await;
+    assert!(reason(&verdict).contains("no route for approvals"), "{}", reason(&verdict));
 }
 
 /// Somebody who answers nothing, and waits for a minute.
