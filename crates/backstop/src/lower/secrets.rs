@@ -220,8 +220,8 @@ daemon: { socket: /run/own/hooks.sock }
         let data = |name: &str| (name == "XDG_DATA_HOME").then(|| "/data".to_owned());
         let files = server_secrets(&loaded, &data);
         for file in [
-            "/etc/own/r.key",
-            "/etc/own/tls.key",
+            "r.key",
+            "tls.key",
             "/data/backstop/witness.key",
             "/data/backstop/witness",
             "/run/own/hooks.sock",

@@ -80,7 +80,10 @@ fn who_puts_hooks_in_and_takes_them_out_is_in_the_trail() {
         assert!(body["by"].as_str().unwrap().ends_with(", by the command line"), "{body}");
     }
     let verified = user.run(&["audit", "verify", "--json"]).succeeded().json();
-    assert_eq!(verified["checkpoints"]["covered"], 2, "each signs before it ends");
+    assert_eq!(
+        verified["checkpoints"]["covered"], 3,
+        "each signs before it ends, and one has told of the policy"
+    );
     // Also where nobody knows where the trail is.
     user.run(&["install", "claude"]).succeeded();
     user.configure("guards: {no_such_guard: {}}\n");

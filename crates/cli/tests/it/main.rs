@@ -39,6 +39,7 @@ mod plugin_sessions;
 mod plugin_tools;
 mod plugin_uses;
 mod plugins;
+mod policy;
 mod postgres;
 #[path = "../../../store/tests/store/server.rs"]
 #[expect(dead_code, reason = "the tests of the store use more of it")]

@@ -133,8 +133,18 @@ impl User {
         done(self.command(args).spawn().unwrap())
     }
 
-    /// The audit trail, the oldest entry first.
+    /// The audit trail, the oldest entry first, without what it says by itself of the versions of the policy that entries name.
     pub(crate) fn trail(&self) -> Vec<serde_json::Value> {
+        let is_told = |entry: &serde_json::Value| {
+            entry["kind"] == "configuration.read" && entry["body"]["cause"].is_null()
+        };
+        let mut trail = self.whole_trail();
+        trail.retain(|entry| !is_told(entry));
+        trail
+    }
+
+    /// All of the audit trail, the oldest entry first.
+    pub(crate) fn whole_trail(&self) -> Vec<serde_json::Value> {
         self.run(&["log", "--oldest-first", "--json"]).succeeded().lines()
     }
 
