@@ -414,7 +414,7 @@ mod tests {
         tree.push(process(95, 30, 30, "backstop approvals approve X"));
         let look = |id| tree.iter().find(|process| process.id == id).cloned();
         let nothing = |_| Vec::new();
-        let alone = |_: &str| Some(Vec::new());
+        let alone = |_: &str| Some(Vec::<i32>::new());
         let asks = |asker| asks_from_inside(asker, 90, &look, &alone, &nothing);
         assert_eq!(asks(Asker::seen(Some(95), &look)), None);
         // Whoever has its child connect and end, or comes from where its number means nothing here.
