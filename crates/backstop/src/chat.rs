@@ -7,7 +7,7 @@
 //! - *Who speaks is who asked.* The sender of each message is the person whom a token or an identity provider proves; nothing that the agent could say or set
 //!   names another one. They are not held to be the owner.
 //! - *A conversation is its person's alone*, by the key of its session.
-//! - *A run lasts as long as the right to it*: it is stopped when its person may talk no more, and its questions with it.
+//! - *A run lasts as long as the right to it*: it is stopped when its person may talk no more, and its questions with it; and so does what it left running.
 //! - *Everything is bounded*: conversations, the length of a message, what is shown of a conversation. One run at a time. All conversations under one
 //!   configuration share one set of hooks, so that plugins are loaded once, however many talk.
 //!
@@ -125,8 +125,8 @@ impl Chats {
         })
     }
 
-    /// Says that another configuration is in force: runs under the one before are stopped, so that nothing more is judged by that. Where nobody may talk by
-    /// it, all conversations end.
+    /// Says that another configuration is in force: runs under the one before are stopped, and what they left running ends, so that nothing more is judged by
+    /// that. Returns once it has ended. Where nobody may talk by it, all conversations end.
     pub async fn renew(&self, may_talk: bool) {
         if !may_talk {
             return self.shut_down().await;
@@ -134,6 +134,15 @@ impl Chats {
         self.is_allowed.store(true, Ordering::SeqCst);
         for one in self.all().iter() {
             one.stop("Stopped: another configuration came into force. What you say next is judged by it.");
+        }
+        // One that is being opened may be by the one before.
+        let _nobody_opens = self.opening.lock().await;
+        let (all, generation) = (self.all().clone(), self.seats.generation());
+        // Tasks of their own, which go on where nobody waits for them any more.
+        let ending =
+            all.into_iter().map(|one| tokio::spawn(async move { one.unseat_before(generation).await }));
+        for ended in ending.collect::<Vec<_>>() {
+            let _ = ended.await;
         }
     }
 
@@ -189,7 +198,15 @@ impl Chats {
         Ok(())
     }
 
+    /// Opens one, also where whoever asked does not wait for it: what was begun is open, or has ended.
     async fn open_one(&self, who: &ChatPerson, choice: SessionChoice) -> Result<SessionId, String> {
+        let own = self.own.upgrade().ok_or("Nobody may begin a conversation now.")?;
+        let who = who.clone();
+        let opening = tokio::spawn(async move { own.open_whole(&who, choice).await });
+        opening.await.unwrap_or_else(|_| Err("It can't be opened: a bug in Backstop.".to_owned()))
+    }
+
+    async fn open_whole(&self, who: &ChatPerson, choice: SessionChoice) -> Result<SessionId, String> {
         let _one_at_a_time = self.opening.lock().await;
         if !self.is_allowed.load(Ordering::SeqCst) {
             return Err("Nobody may begin a conversation now.".to_owned());
@@ -247,7 +264,7 @@ impl Chat for Chats {
             let length = message.len();
             return Err(format!("A message has {MOST_MESSAGE} bytes at most, and this one has {length}."));
         }
-        one.say(Arc::clone(&self.seats), message, until)
+        one.say(Arc::clone(&self.seats), who.requester().clone(), message, until)
     }
 
     fn stop(&self, who: &ChatPerson, id: &SessionId) -> bool {
@@ -258,7 +275,8 @@ impl Chat for Chats {
         if self.find(who, id).is_some()
             && let Some(left) = self.take(id)
         {
-            left.end().await;
+            // It ends whether or not somebody waits for that.
+            let _ = tokio::spawn(async move { left.end().await }).await;
         }
     }
 

@@ -104,6 +104,7 @@ impl Proposed {
             operator_folder: None,
             dropped: Vec::new(),
             secrets: one.secrets.clone(),
+            variables: one.variables.clone(),
             readings: Readings::default(),
         };
         let builder = Backstop::builder().config(loaded).hook_types(types.harmless()).judges_answers(true);

@@ -335,7 +335,8 @@ fn walls(surroundings: &Surroundings, loaded: &Loaded, confining: &Confining<'_>
     let all = |paths: &[Spanned<Text>]| -> BTreeSet<PathBuf> {
         paths.iter().map(|path| place_of(path, loaded, &folders.home)).collect()
     };
-    let (mut read_only, mut hidden) = (all(&sandbox.read_only), all(&sandbox.hidden));
+    let mut read_only = all(&sandbox.read_only);
+    let mut hidden: BTreeSet<PathBuf> = BTreeSet::new();
     read_only.insert(this_program()?);
     read_only.extend(folder.map(Path::to_path_buf));
     read_only.extend(surroundings.explicit_config());
@@ -366,7 +367,8 @@ fn walls(surroundings: &Surroundings, loaded: &Loaded, confining: &Confining<'_>
     // Hooks inside read there what was pinned.
     let data = made(surroundings.data_folder()?);
     hidden.extend(keys_of_trail(audit_key(&variable)?));
-    hidden.extend([data.join("daemon"), data.join("witness.key"), data.join("witness")]);
+    hidden.insert(made(data.join("daemon")));
+    hidden.extend([data.join("witness.key"), data.join("witness")]);
     read_only.insert(data);
     let database = store_path(loaded, &variable)?;
     hidden.extend(["", "-wal", "-shm"].map(|end| {
@@ -395,8 +397,10 @@ fn walls(surroundings: &Surroundings, loaded: &Loaded, confining: &Confining<'_>
     }
     if confining.is_served {
         hidden.extend(server_secrets(loaded, &variable));
-        refuse_inside(workspace, loaded, hidden.difference(&all(&sandbox.hidden)))?;
+        refuse_inside(workspace, loaded, &hidden)?;
     }
+    // After that: what people hide besides may lie in the workspace.
+    hidden.extend(all(&sandbox.hidden));
     read_only.extend(unwritable_footing(&roots(&folders, surroundings.settings_folder(), workspace)));
     let writable = (sandbox.write.value == SandboxWrite::Workspace).then(|| {
         let mut writable = all(&sandbox.writable);
@@ -420,18 +424,14 @@ fn keys_of_trail(key: PathBuf) -> [PathBuf; 3] {
 
 /// Refuses a workspace in which something lies that is hidden, or the operator's configuration: tools that only touch files work in the server itself, in front
 /// of all walls.
-fn refuse_inside<'p>(
-    workspace: &Path,
-    loaded: &Loaded,
-    hidden: impl Iterator<Item = &'p PathBuf>,
-) -> Result<(), Error> {
+fn refuse_inside(workspace: &Path, loaded: &Loaded, hidden: &BTreeSet<PathBuf>) -> Result<(), Error> {
     let operators = loaded.layers.iter().filter(|(kind, _)| *kind == LayerKind::Operator);
     let operators = operators.map(|(_, name)| {
         let path = PathBuf::from(name);
         std::path::absolute(&path).unwrap_or(path)
     });
     let workspace = real(workspace);
-    match hidden.cloned().chain(operators).find(|path| real(path).starts_with(&workspace)) {
+    match hidden.iter().cloned().chain(operators).find(|path| lies_in(path, &workspace)) {
         None => Ok(()),
         Some(path) => Err(Error::Failed(format!(
             "the agent's workspace `{}` has `{}` in it, which its tools must not touch\nhint: name another folder by `agent.workspace`",
@@ -439,6 +439,12 @@ fn refuse_inside<'p>(
             path.display()
         ))),
     }
+}
+
+/// Whether a place is in a folder whose links are followed: what is there, or the name by which it is found, which could be another's then.
+fn lies_in(path: &Path, folder: &Path) -> bool {
+    let named = path.parent().zip(path.file_name()).map(|(parent, name)| real(parent).join(name));
+    real(path).starts_with(folder) || named.is_some_and(|named| named.starts_with(folder))
 }
 
 /// Where what decides whether an agent is guarded can stand.
@@ -480,6 +486,29 @@ mod tests {
             assert_eq!(why.is_none_or(|why| !why.starts_with(client.title())), bears, "{client}");
         }
         assert_eq!(borne_by(None, Tier::Landlock), (Tier::Landlock, None));
+    }
+
+    #[test]
+    fn a_place_lies_where_it_is_and_where_its_name_is() {
+        let home = tempfile::tempdir().unwrap();
+        let home = home.path().canonicalize().unwrap();
+        let (work, keys) = (home.join("work"), home.join("keys"));
+        for folder in [&work, &keys] {
+            std::fs::create_dir(folder).unwrap();
+        }
+        std::fs::write(keys.join("key"), "").unwrap();
+        std::fs::write(work.join("key"), "").unwrap();
+        std::os::unix::fs::symlink(keys.join("key"), work.join("out")).unwrap();
+        std::os::unix::fs::symlink(work.join("key"), keys.join("in")).unwrap();
+        std::os::unix::fs::symlink(&work, home.join("other")).unwrap();
+        for inside in
+            [work.join("key"), work.join("out"), work.join("none"), keys.join("in"), home.join("other/none")]
+        {
+            assert!(lies_in(&inside, &work), "{}", inside.display());
+        }
+        for outside in [keys.join("key"), keys.join("none"), home.join("work2")] {
+            assert!(!lies_in(&outside, &work), "{}", outside.display());
+        }
     }
 
     /// Whether the file that an installation writes is behind a wall.

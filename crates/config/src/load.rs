@@ -1,7 +1,7 @@
 //! From texts to the effective configuration.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -47,6 +47,8 @@ pub struct Loaded {
     pub dropped: Vec<Dropped>,
     /// What holds the secrets that the operator's file names.
     pub secrets: Vec<SecretSource>,
+    /// The variables of the environment that the operator's file is made of, secret or not.
+    pub variables: BTreeSet<String>,
     /// What it was made of.
     pub readings: Readings,
 }
@@ -99,9 +101,10 @@ impl<'a> Loader<'a> {
         let operator_folder = operator.and_then(|source| source.folder.clone());
         let texts = sources.iter().map(|source| (source.name.to_string(), Readings::of_text(&source.text)));
         let given = given.into_inner();
-        let variables = (!given.is_empty()).then(|| Digest::of("variables", &given));
-        let readings = Readings::new(texts.collect(), variables);
-        Ok(Loaded { config, layers, operator_folder, dropped, secrets, readings })
+        let digest = (!given.is_empty()).then(|| Digest::of("variables", &given));
+        let readings = Readings::new(texts.collect(), digest);
+        let variables = given.into_keys().collect();
+        Ok(Loaded { config, layers, operator_folder, dropped, secrets, variables, readings })
     }
 }
 

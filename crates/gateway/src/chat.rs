@@ -19,11 +19,20 @@ const ROLE: &str = "chat_person";
 ///
 /// The law: *one human is one of these, and nobody else is*. Users of access tokens and people at an identity provider are told apart, whatever their names
 /// are; and at a provider by the subject, which it gives nobody else ever, and not by the name, which may change hands.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct ChatPerson {
     id: String,
     requester: Requester,
 }
+
+impl PartialEq for ChatPerson {
+    /// Whoever is known by another name now is the same.
+    fn eq(&self, other: &Self) -> bool {
+        self.id == other.id
+    }
+}
+
+impl Eq for ChatPerson {}
 
 impl ChatPerson {
     /// Returns the user whom access tokens name.
@@ -136,6 +145,10 @@ mod tests {
         // The same human under another name is the same.
         let renamed = ChatPerson::signed_in("https://a.example", "x", "new");
         assert_eq!(renamed.key(), ChatPerson::signed_in("https://a.example", "x", "x").key());
+        assert_eq!(renamed, ChatPerson::signed_in("https://a.example", "x", "x"));
+        for (at, one) in all.iter().enumerate() {
+            assert!(all.iter().skip(at + 1).all(|other| other != one), "{one:?}");
+        }
     }
 
     proptest! {

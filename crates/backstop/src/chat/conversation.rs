@@ -1,13 +1,14 @@
 //! One conversation: its session, what is shown of it, and its run, if there is one.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use backstop_agent::tools::CancelToken;
 use backstop_agent::{AgentSession, Leaving, Output, SessionChoice, TurnInput, TurnOutcome};
 use backstop_gateway::chat::{ChatLine, ChatOpen, ChatPerson, ChatSeen, MayNoMore};
-use backstop_hooks::SessionId;
+use backstop_hooks::{Requester, SessionId};
+use tokio::task::AbortHandle;
 
 use super::talk::Talk;
 use super::{ChatSeat, ChatSeats};
@@ -20,6 +21,10 @@ pub(super) struct Conversation {
     used: Mutex<Instant>,
     /// It is being left, and nothing begins in it any more.
     is_over: AtomicBool,
+    /// The configuration by which it went on last.
+    generation: AtomicU64,
+    /// What looks, between runs, whether its person may still talk.
+    watch: Mutex<Option<AbortHandle>>,
     seat: tokio::sync::Mutex<Option<Seated>>,
 }
 
@@ -82,6 +87,8 @@ impl Conversation {
             run: Mutex::default(),
             used: Mutex::new(Instant::now()),
             is_over: AtomicBool::new(false),
+            generation: AtomicU64::new(seated.generation),
+            watch: Mutex::default(),
             seat: tokio::sync::Mutex::new(Some(seated)),
         }))
     }
@@ -134,19 +141,59 @@ impl Conversation {
     /// Ends it, once its run has come to its end.
     pub(super) async fn end(&self) {
         self.is_over.store(true, Ordering::SeqCst);
+        self.watched_by(None);
         self.stop("Stopped: the conversation was left.");
-        if let Some(seated) = self.seat.lock().await.take() {
-            seated.end().await;
-        }
+        self.unseat().await;
         self.talk.changed();
+    }
+
+    /// Ends what it runs on, with all that the agent left running, once its run has come to its end. What is said next finds the session as it was.
+    async fn unseat(&self) {
+        if let Some(before) = self.seat.lock().await.take() {
+            before.end().await;
+        }
+    }
+
+    /// Ends what it runs on, unless that is by this configuration.
+    pub(super) async fn unseat_before(&self, generation: u64) {
+        let mut seat = self.seat.lock().await;
+        if seat.as_ref().is_some_and(|seated| seated.generation != generation)
+            && let Some(before) = seat.take()
+        {
+            before.end().await;
+        }
+    }
+
+    /// Has this task look, and none before it. Nothing looks at what is over.
+    fn watched_by(&self, watch: Option<AbortHandle>) {
+        let mut watching = self.watch.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = std::mem::replace(&mut *watching, watch);
+        let over = if self.is_over.load(Ordering::SeqCst) { watching.take() } else { None };
+        for task in [before, over].into_iter().flatten() {
+            task.abort();
+        }
+    }
+
+    /// Ends what the agent left running once its person may talk no more, although no run goes on.
+    fn watch(self: &Arc<Self>, until: MayNoMore) {
+        let weak = Arc::downgrade(self);
+        let task = tokio::spawn(async move {
+            until.await;
+            if let Some(one) = weak.upgrade() {
+                // Its own task: who says something meanwhile must not cut it off.
+                tokio::spawn(async move { one.unseat().await });
+            }
+        });
+        self.watched_by(Some(task.abort_handle()));
     }
 
     /// Begins a run about a message.
     pub(super) fn say(
         self: Arc<Self>,
         seats: Arc<dyn ChatSeats>,
+        sender: Requester,
         message: String,
-        until: MayNoMore,
+        mut until: MayNoMore,
     ) -> Result<(), String> {
         let run = Arc::new(Run::default());
         match &mut *self.run() {
@@ -155,15 +202,19 @@ impl Conversation {
             }
             none => *none = Some(Arc::clone(&run)),
         }
+        self.watched_by(None);
         self.use_it();
         self.talk.said(&message);
-        let running = Running(self);
+        let input = TurnInput { sender: Some(sender), ..TurnInput::user(message) };
+        let running = Running { one: self, is_told: false };
         tokio::spawn(async move {
-            let one = &running.0;
-            let mut turn = std::pin::pin!(one.turn(seats.as_ref(), message, &run.cancel));
+            // All of it, so that it is dropped where this ends.
+            let mut running = running;
+            let one = Arc::clone(&running.one);
+            let mut turn = std::pin::pin!(one.turn(seats.as_ref(), input, &run.cancel));
             let outcome = tokio::select! {
                 outcome = &mut turn => outcome,
-                () = until => {
+                () = &mut until => {
                     run.why.get_or_init(|| "Stopped: whoever said this may talk no more.");
                     run.cancel.cancel();
                     // It ends what it began, and withdraws what it asked.
@@ -171,6 +222,13 @@ impl Conversation {
                 }
             };
             one.talk.ended(outcome, run.why.get().copied());
+            running.is_told = true;
+            // INVARIANT (a run lasts as long as the right to it): what was stopped leaves nothing running.
+            if run.why.get().is_some() {
+                one.unseat().await;
+            } else {
+                one.watch(until);
+            }
         });
         Ok(())
     }
@@ -179,7 +237,7 @@ impl Conversation {
     async fn turn(
         &self,
         seats: &dyn ChatSeats,
-        message: String,
+        input: TurnInput,
         cancel: &CancelToken,
     ) -> Result<TurnOutcome, String> {
         let mut seat = self.seat.lock().await;
@@ -196,27 +254,35 @@ impl Conversation {
             None => {
                 let choice = SessionChoice::Resume(self.id.clone());
                 let seated = Seated::open(seats, &self.talk, choice, &self.who).await?;
-                self.talk.add(ChatLine::Note(
-                    "The configuration was read anew. It holds from here on.".to_owned(),
-                ));
+                if self.generation.swap(seated.generation, Ordering::SeqCst) != seated.generation {
+                    self.talk.add(ChatLine::Note(
+                        "The configuration was read anew. It holds from here on.".to_owned(),
+                    ));
+                }
                 seated
             }
         };
         let seated = seat.insert(seated);
-        let sender = Some(self.who.requester().clone());
-        let input = TurnInput { sender, ..TurnInput::user(message) };
         let report = seated.seat.agent.turn(&seated.session, input, cancel).await;
         report.map(|report| report.outcome).map_err(|error| error.to_string())
     }
 }
 
 /// A run, which is over when this is dropped, however it ended.
-struct Running(Arc<Conversation>);
+struct Running {
+    one: Arc<Conversation>,
+    /// Its person was told how it ended.
+    is_told: bool,
+}
 
 impl Drop for Running {
     fn drop(&mut self) {
-        self.0.run().take();
-        self.0.use_it();
-        self.0.talk.changed();
+        let Self { one, is_told } = self;
+        if !*is_told {
+            one.talk.ended(Err("a bug in Backstop".to_owned()), None);
+        }
+        one.run().take();
+        one.use_it();
+        one.talk.changed();
     }
 }

@@ -71,15 +71,35 @@ pub(super) fn secret(
     }
 }
 
-/// Returns the variables of the environment that hold secrets of the configuration, also those of providers: no command that the own agent runs inherits
-/// them.
+/// Variables that hold no secret, and that commands need, though a configuration be made of them as well.
+const NEEDED: [&str; 12] = [
+    "HOME",
+    "LANG",
+    "LOGNAME",
+    "PATH",
+    "PWD",
+    "SHELL",
+    "TERM",
+    "TMPDIR",
+    "TZ",
+    "USER",
+    "XDG_CONFIG_HOME",
+    "XDG_RUNTIME_DIR",
+];
+
+/// Returns the variables of the environment that no command which the own agent runs inherits: those of secrets, also of providers, and all others that the
+/// operator's file is made of, as options of hooks and plugins have no type that says what is a secret.
 pub fn withheld_variables(loaded: &Loaded) -> BTreeSet<String> {
-    let keys = loaded.config.providers.iter().filter_map(|(_, provider)| provider.api_key_env.as_ref());
+    let providers = || loaded.config.providers.iter().map(|(_, provider)| provider);
+    let keys = providers().filter_map(|provider| provider.api_key_env.as_ref());
+    let of_programs = providers().flat_map(|provider| &provider.token_environment);
+    let used = loaded.variables.iter().filter(|name| !NEEDED.contains(&name.as_str())).cloned();
     let named = loaded.secrets.iter().filter_map(|source| match &source.origin {
         SecretOrigin::Variable(name) => Some(name.clone()),
         SecretOrigin::File(_) | SecretOrigin::Written => None,
     });
-    named.chain(keys.map(|name| name.value.as_str().to_owned())).collect()
+    let keys = keys.chain(of_programs).map(|name| name.value.as_str().to_owned());
+    named.chain(keys).chain(used).collect()
 }
 
 /// Returns where secrets stand in files of the configuration, and not in variables or files of their own: whoever can read the configuration has them.
@@ -190,13 +210,16 @@ approvals:
 
     #[test]
     fn commands_of_the_agent_inherit_no_secret_of_the_configuration() {
-        let environment =
-            |name: &str| (name.len() == 1).then(|| format!("{name}-0123456789abcdef0123456789"));
+        let environment = |name: &str| {
+            (name.len() == 1 || name == "HOME").then(|| format!("{name}-0123456789abcdef0123456789"))
+        };
         let text = "
 providers:
   p: { api: anthropic, api_key: '${A}' }
   q: { api: anthropic, api_key_env: MY_OWN_NAME }
   r: { api: anthropic, api_key_file: r.key }
+  s: { cloud: vertex, api: anthropic, project: p, region: r, token_command: [./print], token_environment: [GIVEN_TO_IT] }
+agent: { system_prompt: 'Say ${P}, but not in ${HOME}' }
 gateway:
   token: '${B}'
   operators: { token: '${C}' }
@@ -213,10 +236,10 @@ daemon: { socket: /run/own/hooks.sock }
         let loaded = load(text);
         let variables = withheld_variables(&loaded);
         let named: Vec<_> = variables.iter().map(String::as_str).collect();
-        assert_eq!(named, ["A", "B", "C", "D", "E", "F", "MY_OWN_NAME"]);
+        assert_eq!(named, ["A", "B", "C", "D", "E", "F", "GIVEN_TO_IT", "MY_OWN_NAME", "P"]);
         assert_eq!(written_secrets(&loaded), Vec::<String>::new());
         let written = written_secrets(&load(&text.replace("'${C}'", "0123456789abcdef")));
-        assert_eq!(written, ["/etc/own/backstop.yaml:8:23"]);
+        assert_eq!(written, ["/etc/own/backstop.yaml:10:23"]);
         let data = |name: &str| (name == "XDG_DATA_HOME").then(|| "/data".to_owned());
         let files = server_secrets(&loaded, &data);
         for file in [

@@ -5,13 +5,15 @@
 //! ancestors of whoever answers are walked, each by its number and the time it was started, up to the first process: one
 //! that is a coding agent, `backstop run`, `backstop agent` or `backstop serve`, whose agent people talk with, has this
 //! one inside. A link that is gone counts as one: processes are orphaned on purpose; and whoever connected to this
-//! process and is gone when it is asked who that was. So does what an agent leaves in the environment of what it starts.
+//! process and is gone when it is asked who that was. So does what an agent leaves in the environment of what it starts. Of a service, which has no terminal,
+//! nothing is gone; there whoever comes from a session of which nothing is above counts as inside if such a program was in the service before that session.
 //!
 //! Limits: this shows what does not hide. A program that takes itself out of its session and its environment, or has a
 //! service of the same user start it (a terminal multiplexer, the service manager, a container daemon), is not told from
 //! a person. What must hold against that needs another user, or a tree that is confined. On systems without `/proc` only
 //! the environment is looked at.
 
+use std::io::ErrorKind;
 use std::path::Path;
 
 use backstop::clients::Client;
@@ -24,9 +26,10 @@ use crate::error::Error;
 const MOST_ANCESTORS: usize = 128;
 
 /// What agents leave in the environment of what they start.
-const MARKS: [&str; 11] = [
+const MARKS: [&str; 12] = [
     SOCKET_VARIABLE,
     "AI_AGENT",
+    "BACKSTOP_EXEC_ID",
     "CLAUDECODE",
     "CLINE_ACTIVE",
     "CODEX_SANDBOX",
@@ -46,8 +49,8 @@ struct Process {
     session: i32,
     /// Its terminal; 0 for none.
     terminal: i64,
-    /// Whether the service manager started it as what it is.
-    is_service: bool,
+    /// The control group of the service that it is in, if it is in one.
+    service: Option<String>,
     /// In the system's ticks since it was started.
     started: u64,
     arguments: Vec<String>,
@@ -58,6 +61,10 @@ struct Process {
 enum Inside {
     /// An ancestor is this program.
     Below { program: String, id: i32 },
+    /// This program began before it in the service in which nobody else is above it.
+    Beside { program: String, id: i32 },
+    /// What else is in that service can't be seen.
+    Unseen,
     /// Somebody on the way to its session is gone.
     Orphaned,
     /// It is not the process that connected any more.
@@ -76,7 +83,7 @@ enum Inside {
 pub(crate) fn only_people(what: &'static str) -> Result<(), Error> {
     let marks = |name: &str| std::env::var_os(name).is_some();
     let own = i32::try_from(std::process::id()).unwrap_or_default();
-    refused(what, inside(own, &look, &marks))
+    refused(what, inside(own, &look, &members, &marks))
 }
 
 /// Another process that asks something of this one, as it was when it came. Whoever is gone by then, or cannot be seen, is nobody.
@@ -107,7 +114,8 @@ impl Asker {
 /// [`Error::Inside`], saying by what that shows.
 pub(crate) fn only_people_at(asker: Asker) -> Result<(), Error> {
     let own = i32::try_from(std::process::id()).unwrap_or_default();
-    refused("answering questions, and seeing their codes,", asks_from_inside(asker, own, &look, &environment))
+    let inside = asks_from_inside(asker, own, &look, &members, &environment);
+    refused("answering questions, and seeing their codes,", inside)
 }
 
 /// The variables that a process was started with.
@@ -119,6 +127,7 @@ fn asks_from_inside(
     asker: Asker,
     own: i32,
     look: &dyn Fn(i32) -> Option<Process>,
+    members: &dyn Fn(&str) -> Option<Vec<i32>>,
     environment: &dyn Fn(i32) -> Vec<u8>,
 ) -> Option<Inside> {
     // Without a list of processes there is nothing to walk.
@@ -134,7 +143,7 @@ fn asks_from_inside(
     if let Some(program) = guarded(&process.arguments).filter(|program| !program.starts_with("backstop ")) {
         return Some(Inside::Below { program, id: process.id });
     }
-    let said = inside(process.id, look, &marks);
+    let said = inside(process.id, look, members, &marks);
     // What was walked is what came, and not what has its number since.
     if asker.still(look).is_none() { Some(Inside::Gone) } else { said }
 }
@@ -150,6 +159,10 @@ impl std::fmt::Display for Inside {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Below { program, id } => write!(f, "process {id} on the way to it is `{program}`"),
+            Self::Beside { program, id } => {
+                write!(f, "process {id} in the service it is from is `{program}`")
+            }
+            Self::Unseen => f.write_str("what else is in the service it is from can't be seen"),
             Self::Orphaned => f.write_str("whoever started this is gone"),
             Self::Gone => f.write_str("whoever connected is gone"),
             Self::Deep => write!(f, "more than {MOST_ANCESTORS} processes are above it"),
@@ -158,7 +171,12 @@ impl std::fmt::Display for Inside {
     }
 }
 
-fn inside(own: i32, look: &dyn Fn(i32) -> Option<Process>, is_set: &dyn Fn(&str) -> bool) -> Option<Inside> {
+fn inside(
+    own: i32,
+    look: &dyn Fn(i32) -> Option<Process>,
+    members: &dyn Fn(&str) -> Option<Vec<i32>>,
+    is_set: &dyn Fn(&str) -> bool,
+) -> Option<Inside> {
     if let Some(mark) = MARKS.into_iter().find(|mark| is_set(mark)) {
         return Some(Inside::Marked(mark));
     }
@@ -189,13 +207,44 @@ fn inside(own: i32, look: &dyn Fn(i32) -> Option<Process>, is_set: &dyn Fn(&str)
         process = parent;
     }
     // Whoever left their session behind has its leader not among their ancestors, or leads one that nobody sits at.
-    let is_lost = match leader {
-        Some((leader, above)) => {
-            leader.terminal == 0 && !leader.is_service && above.is_some_and(|above| takes_orphans(&above))
+    let Some((leader, above)) = leader else { return (session != 0).then_some(Inside::Orphaned) };
+    if leader.terminal != 0 || !above.is_some_and(|above| takes_orphans(&above)) {
+        return None;
+    }
+    match &leader.service {
+        Some(group) => beside(&leader, group, look, members),
+        None => Some(Inside::Orphaned),
+    }
+}
+
+/// Whether the leader of a session in a service is not what the service manager started, but what was left behind by a guarded agent in there. An agent that
+/// the service itself has started began after that.
+fn beside(
+    leader: &Process,
+    group: &str,
+    look: &dyn Fn(i32) -> Option<Process>,
+    members: &dyn Fn(&str) -> Option<Vec<i32>>,
+) -> Option<Inside> {
+    let Some(members) = members(group) else { return Some(Inside::Unseen) };
+    let others = members.into_iter().filter(|id| *id != leader.id).filter_map(look);
+    others.filter(|other| other.started <= leader.started).find_map(|other| {
+        let program = guarded(&other.arguments)?;
+        Some(Inside::Beside { program, id: other.id })
+    })
+}
+
+/// The processes of a control group; none where the system shows no such group, `None` where they can't be seen. Where a unit of Backstop's own is not shown,
+/// nothing of it can be seen.
+fn members(group: &str) -> Option<Vec<i32>> {
+    for root in ["/sys/fs/cgroup", "/sys/fs/cgroup/systemd", "/sys/fs/cgroup/unified"] {
+        match std::fs::read_to_string(format!("{root}{group}/cgroup.procs")) {
+            Ok(processes) => return Some(processes.lines().filter_map(|id| id.parse().ok()).collect()),
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(_) => return None,
         }
-        None => session != 0,
-    };
-    is_lost.then_some(Inside::Orphaned)
+    }
+    let is_own = group.rsplit('/').next().is_some_and(|unit| unit.starts_with("backstop"));
+    (!is_own).then(Vec::new)
 }
 
 /// What takes the processes in whose parents are gone, beside the first one of all.
@@ -257,7 +306,13 @@ fn look(id: i32) -> Option<Process> {
         parent: i32::try_from(number(1)?).ok()?,
         session: i32::try_from(number(3)?).ok()?,
         terminal: number(4)?,
-        is_service: cgroup.lines().next().is_some_and(|group| group.ends_with(".service")),
+        // Of `hierarchy:controllers:path`, the path.
+        service: cgroup
+            .lines()
+            .next()
+            .and_then(|group| group.splitn(3, ':').nth(2))
+            .filter(|group| group.ends_with(".service"))
+            .map(str::to_owned),
         started: u64::try_from(number(19)?).ok()?,
         arguments,
     })
@@ -271,11 +326,26 @@ mod tests {
     fn process(id: i32, parent: i32, session: i32, command: &str) -> Process {
         let arguments = command.split(' ').map(str::to_owned).collect();
         let (started, terminal) = (u64::try_from(id).unwrap(), i64::from(session == 30));
-        Process { id, parent, session, terminal, is_service: false, started, arguments }
+        Process { id, parent, session, terminal, service: None, started, arguments }
     }
 
     fn judged(tree: &[Process], own: i32) -> Option<Inside> {
-        inside(own, &|id| tree.iter().find(|process| process.id == id).cloned(), &|_| false)
+        judged_among(tree, own, &|group| {
+            let of_group = tree.iter().filter(|process| process.service.as_deref() == Some(group));
+            Some(of_group.map(|process| process.id).collect())
+        })
+    }
+
+    fn judged_among(
+        tree: &[Process],
+        own: i32,
+        members: &dyn Fn(&str) -> Option<Vec<i32>>,
+    ) -> Option<Inside> {
+        inside(own, &|id| tree.iter().find(|process| process.id == id).cloned(), members, &|_| false)
+    }
+
+    fn in_service(process: Process, unit: &str) -> Process {
+        Process { service: Some(format!("/system.slice/{unit}.service")), ..process }
     }
 
     fn person() -> Vec<Process> {
@@ -295,7 +365,7 @@ mod tests {
         assert_eq!(judged(&[process(7, 0, 0, "backstop allow-once X")], 7), None);
         assert_eq!(judged(&[], 7), None, "nothing can be seen here");
         // A service that answers for people, and what somebody's shell started on the console.
-        let service = Process { is_service: true, ..process(50, 1, 50, "bot") };
+        let service = in_service(process(50, 1, 50, "bot"), "bot");
         let console = Process { terminal: 4, ..process(50, 1, 50, "sh") };
         for leader in [service, console] {
             let tree = [person(), vec![leader, process(51, 50, 50, "backstop allow-once X")]].concat();
@@ -344,7 +414,8 @@ mod tests {
         tree.push(process(95, 30, 30, "backstop approvals approve X"));
         let look = |id| tree.iter().find(|process| process.id == id).cloned();
         let nothing = |_| Vec::new();
-        let asks = |asker| asks_from_inside(asker, 90, &look, &nothing);
+        let alone = |_: &str| Some(Vec::<i32>::new());
+        let asks = |asker| asks_from_inside(asker, 90, &look, &alone, &nothing);
         assert_eq!(asks(Asker::seen(Some(95), &look)), None);
         // Whoever has its child connect and end, or comes from where its number means nothing here.
         for gone in [Some(96), Some(0), None] {
@@ -353,9 +424,10 @@ mod tests {
         // The number was given to somebody else since.
         assert_eq!(asks(Asker(Some((95, 94)))), Some(Inside::Gone));
         let nobody = |_| None;
-        assert_eq!(asks_from_inside(Asker(None), 90, &nobody, &nothing), None, "nothing can be seen here");
+        let said = asks_from_inside(Asker(None), 90, &nobody, &alone, &nothing);
+        assert_eq!(said, None, "nothing can be seen here");
         let marked = |_| b"A=1\0CLAUDECODE=1\0".to_vec();
-        let said = asks_from_inside(Asker::seen(Some(95), &look), 90, &look, &marked);
+        let said = asks_from_inside(Asker::seen(Some(95), &look), 90, &look, &alone, &marked);
         assert_eq!(said, Some(Inside::Marked("CLAUDECODE")));
     }
 
@@ -391,6 +463,42 @@ mod tests {
     }
 
     #[test]
+    fn what_a_guarded_service_leaves_behind_is_inside_although_a_service_has_no_terminal() {
+        let tree = |unit: &str, first: &str, later: &str| {
+            let all = [
+                in_service(process(50, 1, 50, first), unit),
+                in_service(process(60, 1, 60, "sh -c x"), unit),
+                in_service(process(61, 60, 60, "backstop allow-once X"), unit),
+                in_service(process(70, 50, 50, later), unit),
+            ];
+            [vec![process(1, 0, 1, "/sbin/init")], all.to_vec()].concat()
+        };
+        for guarded in ["backstop serve --port 8484", "claude -p hi"] {
+            let said = judged(&tree("proxy", guarded, "sh"), 61);
+            assert!(matches!(said, Some(Inside::Beside { id: 50, .. })), "{guarded}: {said:?}");
+        }
+        // A service whose own process has started an agent answers for people as before.
+        let of_people = tree("bot", "bot", "claude -p hi");
+        assert_eq!(judged(&of_people, 61), None);
+        assert_eq!(judged_among(&of_people, 61, &|_| None), Some(Inside::Unseen));
+        // A person who sits at it is one, whatever the terminal was started by.
+        let mut at_terminal = tree("tmux", "tmux", "sh");
+        at_terminal.extend([
+            in_service(process(80, 50, 80, "claude"), "tmux"),
+            in_service(Process { terminal: 3, ..process(81, 50, 81, "-zsh") }, "tmux"),
+            in_service(process(82, 81, 81, "backstop allow-once X"), "tmux"),
+        ]);
+        assert_eq!(judged(&at_terminal, 82), None);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_group_that_is_not_there_has_nobody_in_it_unless_it_is_our_own() {
+        assert_eq!(members("/no.slice/of-this-name.service"), Some(Vec::new()));
+        assert_eq!(members("/no.slice/backstop-of-this-name.service"), None);
+    }
+
+    #[test]
     fn whoever_hides_behind_many_processes_is_inside() {
         let chain = |length: i32| -> Vec<Process> {
             let first = process(100, 30, 30, "claude");
@@ -404,7 +512,7 @@ mod tests {
     #[test]
     fn what_an_agent_leaves_in_the_environment_counts() {
         for mark in MARKS {
-            assert_eq!(inside(90, &|_| None, &|name| name == mark), Some(Inside::Marked(mark)));
+            assert_eq!(inside(90, &|_| None, &|_| None, &|name| name == mark), Some(Inside::Marked(mark)));
         }
     }
 

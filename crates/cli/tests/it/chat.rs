@@ -350,6 +350,59 @@ fn a_run_ends_with_the_token_of_whoever_began_it() {
     house.stop();
 }
 
+/// A call that leaves a process running, which writes down its number.
+fn left_running() -> String {
+    call("exec", &json!({"command": "echo $$ > left.txt; sleep 600", "background": true}))
+}
+
+impl House {
+    /// The process that a call left running, once it is there.
+    fn left(&self) -> std::path::PathBuf {
+        let file = self.user.work().join("left.txt");
+        let process = until("something was left running", || {
+            let id = std::fs::read_to_string(&file).ok()?;
+            let process = std::path::Path::new("/proc").join(id.trim());
+            (id.ends_with('\n') && process.is_dir()).then_some(process)
+        });
+        std::fs::remove_file(file).unwrap();
+        process
+    }
+}
+
+#[test]
+fn what_a_run_left_running_ends_with_its_right_and_with_its_configuration() {
+    let script = [
+        left_running(),
+        answer("left"),
+        left_running(),
+        exec(ASKED),
+        left_running(),
+        answer("left again"),
+        answer("unused"),
+    ];
+    // Its number is that of this machine only where nothing is walled off.
+    let house = House::open(&script, "sandbox: {mode: \"off\"}\n");
+    let ann = house.person("ann");
+    let chat = house.begin(&ann);
+    house.talk(&ann, &chat, "leave one");
+    let left = house.left();
+    hang_up(&house.child);
+    until("it ended with the configuration", || (!left.exists()).then_some(()));
+    house.say(&ann, &chat, "leave one, and ask");
+    let left = house.left();
+    house.question();
+    assert_eq!(house.post(&ann, &format!("{chat}/stop"), &[]).0, 303);
+    until("it ended with its run", || (!left.exists()).then_some(()));
+    house.shown(&ann, &chat, "The agent waits for you");
+    let said = house.talk(&ann, &chat, "leave another");
+    assert_eq!(said.matches("The configuration was read anew.").count(), 1, "{said}");
+    let left = house.left();
+    house.run(&["token", "revoke", text(&ann.token, "id")]).succeeded();
+    until("her session was over", || (house.get(&ann, &chat).0 == 401).then_some(()));
+    until("it ended with the token", || (!left.exists()).then_some(()));
+    house.stop();
+}
+
 #[test]
 fn conversations_and_messages_are_bounded_and_it_is_said() {
     let script = [exec(ASKED), exec(ASKED), exec(ASKED), answer("unused")];
@@ -418,7 +471,9 @@ fn tools_learn_nothing_that_only_the_server_knows_and_answer_nothing() {
         data.join("witness.key"),
     ];
     let listed: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
-    let answering = format!("{BACKSTOP} approvals list; {BACKSTOP} allow-once AAAA; true");
+    let answering = format!(
+        "{BACKSTOP} approvals approve AAAA; env -u BACKSTOP_EXEC_ID {BACKSTOP} allow-once AAAA; true"
+    );
     let script = [exec(&format!("sh probe.sh {}", listed.join(" "))), exec(&answering), answer("looked")];
     let model = ModelServer::start(&user, &script.join("\n"));
     let more = format!(
@@ -463,6 +518,7 @@ fn tools_learn_nothing_that_only_the_server_knows_and_answer_nothing() {
     }
     assert_eq!(session.matches("file: []").count(), files.len(), "{session}");
     // Whatever it tries by the command line is not a person's.
+    assert!(session.contains("`BACKSTOP_EXEC_ID` is set"), "{session}");
     assert!(session.contains("is `backstop serve`"), "{session}");
     // A secret in the configuration itself would be readable.
     house.reload(&text_of(&house.model, &hush("operators")));

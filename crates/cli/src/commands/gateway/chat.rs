@@ -72,6 +72,12 @@ impl Drop for Keeps {
     fn drop(&mut self) {
         self.confined.tell_refused(&self.output);
         self.confined.end();
+        for path in self.confined.appeared() {
+            self.output.say(&format!(
+                "warning: `{}` was made while the agent worked, or leads elsewhere now",
+                path.display()
+            ));
+        }
     }
 }
 
@@ -117,7 +123,7 @@ impl Seats {
         let backstop = &base.backstop;
         let mut agent = Agent::new(AgentParts {
             engine: backstop.engine().clone(),
-            store: state.store,
+            store: Arc::clone(backstop.store()),
             models: now.providers,
             toolbox: backstop.toolbox(),
             workspace: now.place,

@@ -26,6 +26,7 @@ use backstop::gateway::{Gateway, Interceptor, Metrics, Observers, RequestSink, S
 use backstop::hooks::{ApprovalId, ToolCallId};
 use backstop::store::{ApprovalRecord, ApprovalStatus, Store, Timestamp};
 use backstop::{Backstop, Cause, Witnesses, surfaces};
+use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
@@ -278,7 +279,7 @@ impl Running {
         store: Arc<dyn Store>,
         cause: Cause<'_>,
         surroundings: &Surroundings,
-    ) -> Result<(), Error> {
+    ) -> Result<Before, Error> {
         let told = surfaces::surfaces(&loaded, &environment)?;
         let witnesses = Witnesses::of(&loaded, &environment)?;
         let how = backstop::gateway_hooks(&loaded);
@@ -322,7 +323,10 @@ impl Running {
         self.retiring.retain(|retiring| !retiring.is_finished());
         let opened = std::mem::replace(&mut self.opened, opened);
         let is_desks = self.desk.as_ref().is_some_and(|desk| Arc::ptr_eq(&desk.trail(), &opened));
+        let (before, is_let_go) = oneshot::channel();
         self.retiring.push(tokio::spawn(async move {
+            // An error is that it was dropped, which is what is waited for.
+            let _ = is_let_go.await;
             while !old_hooks.are_idle() {
                 tokio::time::sleep(LOOK).await;
             }
@@ -333,7 +337,7 @@ impl Running {
         }
         self.sweeping = sweep(&self.backstop);
         self.witnessing = tell_witnesses(witnesses, &self.backstop, self.metrics.as_ref());
-        Ok(())
+        Ok(Before { _held: before })
     }
 
     /// Where answers are kept, if not in the store.
@@ -456,6 +460,12 @@ impl Running {
             surroundings.output.say("warning: the audit trail could not be written to its end");
         }
     }
+}
+
+/// Holds off the end of a configuration that is not in force any more, until this is dropped: others may still have something to say by it.
+#[must_use]
+struct Before {
+    _held: oneshot::Sender<()>,
 }
 
 /// Ends a policy that no longer holds. INVARIANT (who says that it stops writes no more): what people answer at the desk is said by the writer of

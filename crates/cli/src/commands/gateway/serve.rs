@@ -160,10 +160,12 @@ impl Settings {
             gateway.token = made.clone();
         }
         let (_, store) = store.open_to_read()?;
-        running.reload(&gateway, loaded, store.shared(), why.cause(), surroundings).await?;
+        let before = running.reload(&gateway, loaded, store.shared(), why.cause(), surroundings).await?;
         served.holds(&running.backstop, surroundings.types_with(&[]));
         talks.seats.hold(running);
         talks.chats.renew(gateway.chat.is_some()).await;
+        // Conversations have nothing more to say by the one before.
+        drop(before);
         from_start.has_operator |= now.has_operator;
         if now.made.is_none() {
             from_start.made = None;
