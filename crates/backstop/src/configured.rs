@@ -15,6 +15,7 @@ use serde_json::Value;
 
 use crate::Backstop;
 use crate::locations::policy_files;
+use crate::lower::secrets::secret_files;
 use crate::pin::text_of;
 use crate::policy::PolicyParts;
 
@@ -62,10 +63,12 @@ pub fn policy_of(loaded: &Loaded, key: Option<&Arc<DigestKey>>) -> PolicyVersion
 }
 
 /// The files that a configuration names, each with its digest as it was read to make hooks of it. What is only started or opened by its name (a script,
-/// authorities) is read here; `None` for what can't be read, or is no text of at most a megabyte.
+/// authorities) is read here; `None` for what can't be read, or is no text of at most a megabyte. INVARIANT (guessable): these digests are not keyed, so none is of a
+/// file that the configuration names for its secret.
 pub(crate) fn named_files(loaded: &Loaded) -> BTreeMap<String, Option<Digest>> {
     let read = loaded.readings.files();
-    let named = policy_files(loaded).into_iter().map(|path| {
+    let secret = secret_files(loaded);
+    let named = policy_files(loaded).into_iter().filter(|path| !secret.contains(path)).map(|path| {
         let digest = read.get(&*path.to_string_lossy()).copied();
         let digest = digest.or_else(|| text_of(&path).map(|text| Digest::of_text("file", &text)));
         // Another machine may have the same files elsewhere.
