@@ -97,3 +97,40 @@ pub(super) fn context(
         ..given
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use backstop_store::Scope;
+
+    use super::*;
+    use crate::access::TokenLife;
+
+    #[test]
+    fn names_that_are_made_of_what_a_caller_names_are_keyed_where_the_trail_is() {
+        let holder = Holder {
+            id: "t1".to_owned().into(),
+            agent: Some("main".into()),
+            user: None,
+            scopes: [Scope::Judge].into(),
+            life: TokenLife::until(jiff::Timestamp::now()),
+            vouched: None,
+        };
+        let folder = tempfile::tempdir().unwrap();
+        let key = |name: &str| Arc::new(DigestKey::create(&folder.path().join(name)).unwrap());
+        let named = |key: Option<&Arc<DigestKey>>| {
+            let given = json!({ "sessionId": "s1" }).as_object().cloned();
+            let context = context(&holder, given, key).unwrap();
+            let (session, conversation) = (context.session_id.unwrap(), context.session_key.unwrap());
+            [session.as_str().to_owned(), conversation.as_str().to_owned()]
+        };
+        let (ours, theirs) = (key("ours"), key("theirs"));
+        let (plain, keyed) = (named(None), named(Some(&ours)));
+        assert_eq!(named(Some(&ours)), keyed);
+        for other in [&plain, &named(Some(&theirs))] {
+            for (name, keyed) in other.iter().zip(&keyed) {
+                assert_ne!(name, keyed);
+                assert!(keyed.starts_with("api-") && name.len() == keyed.len(), "{keyed}");
+            }
+        }
+    }
+}
