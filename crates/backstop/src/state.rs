@@ -496,6 +496,22 @@ mod tests {
     }
 
     #[test]
+    fn no_file_of_a_secret_counts_in_the_policy() {
+        let folder = tempfile::tempdir().unwrap();
+        let password = folder.path().join("password");
+        std::fs::write(&password, "short").unwrap();
+        let shown = password.display();
+        let text = format!(
+            "store: {{postgres: {{url: 'postgres://ann@db.example/db', password_file: '{shown}'}}}}\n\
+             hooks: {{at: {{before_tool_call: [{{type: command, command: [python3, '{shown}']}}]}}}}"
+        );
+        let sources = [Source::new(LayerKind::Operator, "/o.yaml", text.as_str())];
+        let loaded = load_sources(&sources, &HookTypes::built_in(&[]), &|_| None).unwrap();
+        assert_eq!(crate::locations::policy_files(&loaded), [password]);
+        assert!(crate::configured::named_files(&loaded).is_empty());
+    }
+
+    #[test]
     fn another_key_of_the_trail_is_another_place() {
         let place = |audit: &str| {
             let text = format!("store: {{path: /srv/state.db}}\naudit: {audit}");
