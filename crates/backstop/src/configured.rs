@@ -5,16 +5,17 @@
 //! (rule packs, catalogues, scripts), of the plugins. A process that lives long says besides why it is in force, and who wanted it.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use backstop_config::Loaded;
+use backstop_config::{Loaded, SecretOrigin};
 use backstop_hooks::Digest;
 pub use backstop_store::CONFIGURATION_READ;
 use backstop_store::{AppendAuditError, DigestKey, Durability, NewAuditEntry, PolicyVersion, Timestamp};
 use serde_json::Value;
 
 use crate::Backstop;
-use crate::locations::policy_files;
+use crate::locations::{from_operator, policy_files};
 use crate::pin::text_of;
 use crate::policy::PolicyParts;
 
@@ -62,10 +63,16 @@ pub fn policy_of(loaded: &Loaded, key: Option<&Arc<DigestKey>>) -> PolicyVersion
 }
 
 /// The files that a configuration names, each with its digest as it was read to make hooks of it. What is only started or opened by its name (a script,
-/// authorities) is read here; `None` for what can't be read, or is no text of at most a megabyte.
+/// authorities) is read here; `None` for what can't be read, or is no text of at most a megabyte. INVARIANT (guessable): these digests are not keyed, so none is of a
+/// file that the configuration names for its secret.
 pub(crate) fn named_files(loaded: &Loaded) -> BTreeMap<String, Option<Digest>> {
     let read = loaded.readings.files();
-    let named = policy_files(loaded).into_iter().map(|path| {
+    let secrets = loaded.secrets.iter().filter_map(|source| match &source.origin {
+        SecretOrigin::File(path) => Some(from_operator(loaded, path)),
+        SecretOrigin::Variable(_) | SecretOrigin::Written => None,
+    });
+    let secrets: Vec<PathBuf> = secrets.collect();
+    let named = policy_files(loaded).into_iter().filter(|path| !secrets.contains(path)).map(|path| {
         let digest = read.get(&*path.to_string_lossy()).copied();
         let digest = digest.or_else(|| text_of(&path).map(|text| Digest::of_text("file", &text)));
         // Another machine may have the same files elsewhere.

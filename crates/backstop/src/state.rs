@@ -366,7 +366,12 @@ fn authorities<'c>(loaded: &Loaded, named: &'c StorePostgres) -> Result<Option<V
 
     let Some(file) = &named.ca_file else { return Ok(None) };
     let path = from_operator(loaded, file.value.expose());
-    small_file::read(&path, LARGEST_PEM).map(Some).map_err(|error| unreadable(file, &path, &error))
+    let pem = small_file::read(&path, LARGEST_PEM).map_err(|error| unreadable(file, &path, &error))?;
+    // What is no text has no digest: `None` stands for it in a policy.
+    if let Ok(text) = str::from_utf8(&pem) {
+        loaded.readings.note_file(&path, text);
+    }
+    Ok(Some(pem))
 }
 
 #[cfg(feature = "postgres")]
@@ -475,6 +480,35 @@ mod tests {
         assert_ne!(place(", schema: other"), before);
         let shown = format!("{before:?}");
         assert!(shown.contains("db.example") && !shown.contains("Digest"), "{shown}");
+    }
+
+    #[test]
+    fn authorities_count_in_the_policy_as_they_were_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("ca.pem");
+        std::fs::write(&file, "one").unwrap();
+        let loaded =
+            loaded(&format!("{{url: 'postgres://ann@db.example/db', ca_file: '{}'}}", file.display()));
+        let _found = FoundStore::of(&loaded, &|_| None).unwrap();
+        std::fs::write(&file, "two").unwrap();
+        let named: Vec<_> = crate::configured::named_files(&loaded).into_values().collect();
+        assert_eq!(named, [Some(Digest::of_text("file", "one"))]);
+    }
+
+    #[test]
+    fn no_file_of_a_secret_counts_in_the_policy() {
+        let folder = tempfile::tempdir().unwrap();
+        let password = folder.path().join("password");
+        std::fs::write(&password, "short").unwrap();
+        let shown = password.display();
+        let text = format!(
+            "store: {{postgres: {{url: 'postgres://ann@db.example/db', password_file: '{shown}'}}}}\n\
+             hooks: {{at: {{before_tool_call: [{{type: command, command: [python3, '{shown}']}}]}}}}"
+        );
+        let sources = [Source::new(LayerKind::Operator, "/o.yaml", text.as_str())];
+        let loaded = load_sources(&sources, &HookTypes::built_in(&[]), &|_| None).unwrap();
+        assert_eq!(crate::locations::policy_files(&loaded), [password]);
+        assert!(crate::configured::named_files(&loaded).is_empty());
     }
 
     #[test]

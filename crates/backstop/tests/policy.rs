@@ -216,6 +216,17 @@ async fn what_variables_hold_counts_only_by_the_key_of_digests_and_no_secret_is_
             judge(&backstop, "ls").await;
             versions.insert(token.clone(), backstop.policy_version().as_str().to_owned());
             let all = entries(store.as_ref()).await;
+            let read = all.iter().find(|entry| entry.kind == CONFIGURATION_READ).unwrap();
+            let body = read.body.to_value();
+            let mut parts = json!({
+                "program": body["program"], "configuration": body["digest"], "files": body["named"], "plugins": body["plugins"],
+            });
+            if let Some(given) = body.get("variables") {
+                parts["variables"] = given.clone();
+            }
+            assert_eq!(body.get("variables").is_some(), counts, "{body}");
+            let computed = Digest::of("policy", &parts).to_string();
+            assert_eq!(read.policy.as_deref(), Some(computed.as_str()), "as docs/digests.md has it: {body}");
             let all =
                 serde_json::to_string(&all.iter().map(|entry| entry.body.to_value()).collect::<Vec<_>>())
                     .unwrap();

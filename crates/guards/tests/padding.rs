@@ -421,7 +421,7 @@ fn no_length_of_a_path_leads_elsewhere() {
 }
 
 /// Texts in double quotes of which a part begins a command that nobody knows.
-const BEHIND_UNKNOWN: [&str; 51] = [
+const BEHIND_UNKNOWN: [&str; 55] = [
     "$PLAN;",
     "$PLAN one",
     "$PLAN; true",
@@ -434,6 +434,11 @@ const BEHIND_UNKNOWN: [&str; 51] = [
     "x$PLAN",
     "./$PLAN",
     "$PLAN#",
+    // A folder, if it is no code.
+    "$PLAN/x",
+    "$PLAN/bin/ls",
+    "./$PLAN/ls -la",
+    "true; /opt/$PLAN/bin/ls",
     "$NAME=1 $PLAN",
     // What stands in front of it belongs to the command.
     ">/dev/null $PLAN",
@@ -494,7 +499,7 @@ fn a_word_behind_unknown_code_makes_it_no_milder() {
     }
     for (what, command) in [
         ("an argument of a known program", "eval \"cd $DIR\""),
-        ("a program in a folder that is not known", "eval \"$DIR/bin/ls\""),
+        ("a program in a folder that is not known", "$DIR/bin/ls -la"),
         ("a function that is written elsewhere", "f() { $TOOL --version; }; eval \"f $DIR\""),
     ] {
         assert_eq!(verdict(Profile::Standard, command), Verdict::Pass, "{what}");

@@ -57,8 +57,12 @@ impl Shell<'_> {
             // A file that is opened by a program of this ending.
             return self.run_alias(&format!(".{ending}"), &text, argv, stdin);
         }
-        if has_hole(word) && !self.is_named(word) {
-            return self.unknown_program(argv, stdin);
+        if has_hole(word) {
+            if !self.is_named(word) {
+                return self.unknown_program(argv, stdin);
+            }
+            // In a folder that is not known, unless what stands for the folder is code.
+            self.note_partly();
         }
         if word.contains([STAR, ANY]) || word.contains(SET) && word.contains(']') {
             self.trace.unknown(UnknownKind::Program, "the program is named by a pattern", true);
@@ -190,8 +194,9 @@ impl Shell<'_> {
     /// A command whose program is not known.
     ///
     /// The law: *a word behind it makes nothing milder*. `eval "$plan"` runs code that nobody sees, and so does
-    /// `eval "$plan; true"`: what is not known is read as code, which may hold any number of commands. Behind the name of a program it is
-    /// taken for an argument (`eval "cd $dir"`), which is what people mean by it.
+    /// `eval "$plan; true"`: what is not known is read as code, which may hold any number of commands. So it is in front of the
+    /// name of a program (`eval "$dir/ls"`). Behind such a name it is taken for an argument (`eval "cd $dir"`), which is what people mean by it; and so it
+    /// is where a word is tested, or matched by `case`, where a loop takes words, and where something is redirected.
     fn unknown_program(&mut self, argv: &[String], stdin: &Data) -> Data {
         let process = self.emit(argv);
         self.note_reader(argv, "", stdin);

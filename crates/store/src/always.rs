@@ -84,7 +84,8 @@ impl ApprovalRecord {
     }
 }
 
-/// Answers a question, and equal ones from now on. Returns the question as it is then, and what was granted.
+/// Answers a question, and equal ones from now on. Returns the question as it is then, and what was granted. One that was answered before, also in this way, is
+/// [already resolved](ResolveError::AlreadyResolved): nothing more is granted by it.
 ///
 /// # Errors
 /// [`AlwaysError`]; then nothing is granted, and the question is as it was.
@@ -101,9 +102,9 @@ pub async fn allow_always(
     }
     let now = Timestamp::now();
     let answer = PersonsAnswer::new(Decision::AllowAlways, by.clone(), now).with_grants();
-    // What was answered before is not granted anew: the same answer was given, or another one counts.
+    // What was answered before is not granted anew, and how far that answer went may be another matter than what is wanted now.
     if record.state != ApprovalState::Pending || record.request.is_over(now) {
-        return Ok((store.answer_approval(&record.id, answer).await?.record, Vec::new()));
+        return all_or_nothing(store.answer_approval(&record.id, answer).await?.record, Vec::new());
     }
     // Whoever may not answer so is told that, and not what else stands against it.
     if record.request.route.as_ref().is_some_and(|route| route.votes.get() > 1) {
@@ -114,6 +115,18 @@ pub async fn allow_always(
     let wanted = record.request.reasons.iter().map(|reason| grant(&record, reason, always, by));
     let wanted = wanted.collect::<Result<Vec<_>, _>>()?;
     let (Resolved { record, .. }, grants) = store.answer_with_grants(&record.id, answer, wanted).await?;
+    all_or_nothing(record, grants)
+}
+
+/// Refuses an answer that granted nothing though there was something to be granted: somebody had answered before.
+fn all_or_nothing(
+    record: ApprovalRecord,
+    grants: Vec<Grant>,
+) -> Result<(ApprovalRecord, Vec<Grant>), AlwaysError> {
+    if grants.is_empty() && !record.request.reasons.is_empty() {
+        let (by, status) = (record.state.by().map(str::to_owned), record.state.status());
+        return Err(ResolveError::AlreadyResolved { code: record.code, status, by }.into());
+    }
     Ok((record, grants))
 }
 

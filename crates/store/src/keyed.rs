@@ -2,7 +2,7 @@
 //!
 //! A digest says exactly this was judged, and whoever has the value can compare. So can whoever guesses it, and short arguments (`ls`, an amount)
 //! are guessed quickly. With a [`DigestKey`], each digest in an entry is HMAC-SHA-256 by that key, `hmac-sha256:` and 64 hex digits, and
-//! the entry says in `digestKey` by which key. Equal values have equal digests under one key, so that entries still belong together.
+//! the entry says in `digestKey` by which key. What has that form already stays. Equal values have equal digests under one key, so that entries still belong together.
 //!
 //! The law: *what is harmless is listed* ([`HARMLESS`]); every other text in the body of an entry that reads like a digest is keyed,
 //! whatever the field, and whoever wrote it. A trail takes nothing but a [`KeyedEntry`], which only [`Keying::apply`] makes, so that
@@ -42,6 +42,8 @@ const MOST_FILE_BYTES: u64 = 4096;
 const PLAIN: &str = "sha256:";
 /// How a keyed one begins.
 const KEYED: &str = "hmac-sha256:";
+/// What stands in it before what is in a plain one, too.
+const OF_KEYED: &str = "hmac-";
 /// The hex digits of a digest.
 const DIGITS: usize = 64;
 /// What is hashed before a digest, and before nothing for the id of the key.
@@ -69,12 +71,13 @@ const DIGEST_KEY: &str = "digestKey";
 
 /// The fields of an entry, by its kind, that hold no digest of anything that was judged: the set of hooks that there were, and its list; a
 /// configuration and the files that it names; the content of a plugin; the end of the chain of an earlier version. Those are compared by readers
-/// who have no key, or computed anew from what stands beside them. A folder is a name, and entries are found by it.
+/// who have no key, or computed anew from what stands beside them. What a configuration's texts and variables were is keyed by whoever tells it, since
+/// the version is computed of that. A folder is a name, and entries are found by it.
 const HARMLESS: [(&str, &[&str]); 11] = [
     ("receipt", &["hookSet", "workspace"]),
     (APPROVAL_ASKED, &["workspace"]),
     (AUDIT_HOOKS, &["hookSet", "hooks"]),
-    (CONFIGURATION_READ, &["digest", "files", "named", "plugins", "hookSet"]),
+    (CONFIGURATION_READ, &["digest", "files", "named", "plugins", "hookSet", "texts", "variables"]),
     ("plugin.installed", &["hash"]),
     ("plugin.trusted", &["hash"]),
     ("plugin.enabled", &["hash"]),
@@ -300,10 +303,10 @@ fn is_private(_: &std::fs::Metadata) -> bool {
     true
 }
 
-/// Returns the first text that reads like a digest, and what is before and behind it.
+/// Returns the first text that reads like a digest, and what is before and behind it. One that is keyed already is none.
 fn first_digest(text: &str) -> Option<(&str, Digest, &str)> {
     text.match_indices(PLAIN).find_map(|(at, _)| {
-        let (before, from) = text.split_at_checked(at)?;
+        let (before, from) = text.split_at_checked(at).filter(|(before, _)| !before.ends_with(OF_KEYED))?;
         let (digest, behind) = from.split_at_checked(PLAIN.len() + DIGITS)?;
         Some((before, digest.parse().ok()?, behind))
     })

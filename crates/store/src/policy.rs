@@ -6,7 +6,7 @@
 //!
 //! The law: *what a version is stands before the entries that name it*, in an entry of the kind [`CONFIGURATION_READ`]. It goes into the trail with the first
 //! of these, unless the trail is known to have it ([`Draft::once`](backstop_trail::Draft::once)). Pruning leaves the newest one of each version that
-//! remaining entries name.
+//! remaining entries name: after it, what a version is stands somewhere in the trail, behind some of the entries that name it perhaps.
 //!
 //! Limits: what the log says of itself (`start`, `stop`, `tombstone`, and what befell its files), and what is said of a database when another version of
 //! Backstop opens it first, names no policy. Whoever may write the trail can write any label.

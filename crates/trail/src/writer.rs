@@ -165,7 +165,7 @@ impl Writer {
     ///
     /// [`TrailError::Full`] when too many wait already: the number of the entry is missing in the log then.
     pub fn push(&self, draft: Draft) -> Result<(), TrailError> {
-        let mut queue = self.ready(1)?;
+        let mut queue = self.ready(1, numbered(std::slice::from_ref(&draft)))?;
         queue.add(Job::One(draft), 1);
         // The thread waits for the first one, or to the end of a time that began with it.
         if queue.entries == 1 || queue.entries == GROUP {
@@ -182,7 +182,7 @@ impl Writer {
     pub fn append(&self, drafts: Vec<Draft>, durable: bool) -> Result<Waiting, TrailError> {
         let (done, waiting) = oneshot::channel();
         let count = drafts.len();
-        let mut queue = self.ready(count)?;
+        let mut queue = self.ready(count, numbered(&drafts))?;
         queue.add(Job::Group(drafts, durable, done), count);
         queue.urgent = true;
         self.shared.wake.notify_all();
@@ -211,7 +211,7 @@ impl Writer {
     async fn signed(&self, ends: bool) -> Result<SignedCheckpoint, Arc<TrailError>> {
         let (done, waiting) = oneshot::channel();
         {
-            let mut queue = self.ready(0).map_err(Arc::new)?;
+            let mut queue = self.ready(0, 0).map_err(Arc::new)?;
             queue.add(Job::Checkpoint(ends, done), 0);
             queue.urgent = true;
             self.shared.wake.notify_all();
@@ -235,11 +235,11 @@ impl Writer {
         self.shared.queue().entries
     }
 
-    /// Returns the queue with room for so many entries, and a thread that reads it.
-    fn ready(&self, entries: usize) -> Result<MutexGuard<'_, Queue>, TrailError> {
+    /// Returns the queue with room for so many entries, and a thread that reads it. `numbered`: how many of them are missing if there is none.
+    fn ready(&self, entries: usize, numbered: u64) -> Result<MutexGuard<'_, Queue>, TrailError> {
         let mut queue = self.shared.queue();
         if queue.entries + entries > QUEUE && queue.entries > 0 {
-            queue.refused += entries as u64;
+            queue.refused += numbered;
             return Err(TrailError::Full(queue.entries));
         }
         if !queue.running {
@@ -250,6 +250,11 @@ impl Writer {
         }
         Ok(queue)
     }
+}
+
+/// Returns how many entries of drafts are missed where they are not written: one that only [explains](Draft::once) others is not.
+fn numbered(drafts: &[Draft]) -> u64 {
+    drafts.iter().filter(|draft| !draft.once).count() as u64
 }
 
 impl Queue {
@@ -408,7 +413,7 @@ impl Thread {
         let log = match self.log() {
             Ok(log) => log,
             Err(error) => {
-                self.unskipped = self.unskipped.saturating_add(drafts.len() as u64);
+                self.unskipped = self.unskipped.saturating_add(numbered(drafts));
                 return Err(error);
             }
         };

@@ -6,7 +6,7 @@ use backstop_hooks::{ApprovalId, Digest, RunId, SessionId};
 
 use super::db::tell_unread;
 use super::row::{AsJson, Count, Word, id as id_column, json, limit as limit_of, to_json};
-use super::spoilt::{Found, QUESTIONS, due, end_spoilt, found, is_any_due, row_of, say_spoilt};
+use super::spoilt::{Found, QUESTIONS, due, end_at_odds, end_spoilt, found, is_any_due, say_spoilt};
 use super::votes;
 use super::{Area, Db, Driver, Fault, Row, SqlResult, SqlStore, ToValue, params, texts};
 use crate::answered;
@@ -201,20 +201,19 @@ impl<D: Driver> ApprovalStore for SqlStore<D> {
         // Some at a time: each is said in the trail before its transaction counts.
         while is_more {
             let changed = self.database.write(Area::Questions, move |db| {
-                let Found { records, mut spoilt } = due(db, now, MOST_ENDED)?;
+                let Found { records, spoilt } = due(db, now, MOST_ENDED)?;
                 let looked_at = records.len() + spoilt.len();
                 let (over, others): (Vec<_>, Vec<_>) =
                     records.into_iter().partition(|record| machine::expire(record, now).next.is_some());
                 // What says of itself that it waits on, or no longer, while its row says that it is over, was not written here.
-                for other in &others {
-                    spoilt.push(row_of(db, &other.id)?);
-                }
+                end_at_odds(db, &others, now)?;
                 end_spoilt(db, &spoilt, now)?;
-                Ok((step_all(db, over, |record| machine::expire(record, now))?, spoilt, looked_at))
+                let is_any_spoilt = !spoilt.is_empty() || !others.is_empty();
+                Ok((step_all(db, over, |record| machine::expire(record, now))?, is_any_spoilt, looked_at))
             });
             let changed: Result<_, StoreError> = changed.await;
-            let (changed, spoilt, looked_at) = changed?;
-            if !spoilt.is_empty() {
+            let (changed, is_any_spoilt, looked_at) = changed?;
+            if is_any_spoilt {
                 self.seats.wake_all();
             }
             is_more = looked_at == MOST_ENDED;

@@ -6,8 +6,9 @@
 //!
 //! A transaction that files a question holds the questions from before it says so until it is over. Whoever holds them finds no entry of one that is under way.
 //!
-//! The limits: of a trail the [`MOST_ASKED`] newest questions are looked at. One that nobody could be asked has no end on record once it is deleted, so of those
-//! only such are told that came after the last deletion, in a database that no other machine deletes from.
+//! The limits: only of a database of one machine is anything told. Where several machines have one database, each has a trail of its own: a question of this one can
+//! have been answered, and deleted since, as the trail of another one says. Of a trail the [`MOST_ASKED`] newest questions are looked at. One that nobody
+//! could be asked has no end on record once it is deleted, so of those only such are told that came after the last deletion.
 
 use std::collections::BTreeSet;
 
@@ -34,7 +35,15 @@ impl<D: Driver> SqlStore<D> {
         let mut asked = self.entries(APPROVAL_ASKED, MOST_ASKED).await?.0;
         // What is kept in the memory of a process is not here, and may wait there.
         asked.retain(|entry| !is_set(entry, "inMemory"));
-        let read: Result<_, StoreError> = self.database.read(move |db| Ok(missing(db, asked)?)).await;
+        let read: Result<_, StoreError> = self
+            .database
+            .read(move |db| {
+                Ok(match db.is_of_one_machine() {
+                    true => missing(db, asked)?,
+                    false => Vec::new(),
+                })
+            })
+            .await;
         let mut lost = self.unended(read?).await?;
         if lost.iter().any(|entry| is_set(entry, "unattended")) {
             let deleted = self.deleted_last().await?;
@@ -45,14 +54,11 @@ impl<D: Driver> SqlStore<D> {
         }
         self.database
             .write(Area::Questions, move |db| {
-                let mut told = 0;
-                for entry in missing(db, lost)? {
-                    if !is_set(&entry, "unattended") || db.is_of_one_machine() {
-                        db.say(asked::lost(&entry, now))?;
-                        told += 1;
-                    }
+                let lost = missing(db, lost)?;
+                for entry in &lost {
+                    db.say(asked::lost(entry, now))?;
                 }
-                Ok(told)
+                Ok(lost.len())
             })
             .await
     }

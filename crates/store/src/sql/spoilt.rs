@@ -9,7 +9,8 @@ use super::approvals::select;
 use super::db::tell_unread;
 use super::row::{AsJson, Count, Word, limit as limit_of};
 use super::{Db, SqlError, SqlResult, ToValue, params};
-use crate::{ApprovalRecord, ApprovalState, Timestamp, Uptime, asked};
+use crate::asked::{self, Ended, Unanswered};
+use crate::{ApprovalRecord, ApprovalState, Timestamp, Uptime};
 
 /// What such rows hold.
 pub(super) const QUESTIONS: &str = "questions";
@@ -56,7 +57,7 @@ pub(super) fn found(db: &Db<'_>, rows: &str, values: &[&dyn ToValue]) -> SqlResu
     Ok(found)
 }
 
-pub(super) fn row_of(db: &Db<'_>, id: &ApprovalId) -> SqlResult<i64> {
+fn row_of(db: &Db<'_>, id: &ApprovalId) -> SqlResult<i64> {
     db.one("SELECT row FROM approvals WHERE id = ?1", params![id.as_str()], |row| row.get(0))
 }
 
@@ -64,12 +65,27 @@ pub(super) fn row_of(db: &Db<'_>, id: &ApprovalId) -> SqlResult<i64> {
 pub(super) fn end_spoilt(db: &Db<'_>, rows: &[i64], now: Timestamp) -> SqlResult<()> {
     for row in rows {
         say_spoilt(db, *row, now)?;
-        let sql = "UPDATE approvals SET status = ?2, state = ?3, \
-                   expires_at = CASE WHEN expires_at > ?4 THEN ?4 ELSE expires_at END WHERE row = ?1";
-        let state = ApprovalState::Cancelled { at: now };
-        db.execute(sql, params![row, Word(state.status()), AsJson(&state), now])?;
+        close(db, *row, now)?;
     }
     tell_unread(QUESTIONS, rows.len());
+    Ok(())
+}
+
+/// Ends questions whose rows say something else than their texts, which were not written here. The entries have what the texts say.
+pub(super) fn end_at_odds(db: &Db<'_>, records: &[ApprovalRecord], now: Timestamp) -> SqlResult<()> {
+    for record in records {
+        db.say(asked::ended(record, Ended { why: Unanswered::Unreadable, at: now }))?;
+        close(db, row_of(db, &record.id)?, now)?;
+    }
+    tell_unread(QUESTIONS, records.len());
+    Ok(())
+}
+
+fn close(db: &Db<'_>, row: i64, now: Timestamp) -> SqlResult<()> {
+    let sql = "UPDATE approvals SET status = ?2, state = ?3, \
+               expires_at = CASE WHEN expires_at > ?4 THEN ?4 ELSE expires_at END WHERE row = ?1";
+    let state = ApprovalState::Cancelled { at: now };
+    db.execute(sql, params![row, Word(state.status()), AsJson(&state), now])?;
     Ok(())
 }
 

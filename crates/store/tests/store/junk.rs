@@ -185,6 +185,12 @@ async fn what_a_row_says_that_its_question_does_not_stops_no_sweep(place: Place)
     let ended = place.store.expire_approvals(at(1_500)).await.unwrap();
     assert_eq!(ended.iter().map(|record| &record.id).collect::<Vec<_>>(), [&short.id]);
     assert_eq!(place.ends(&sound.id).await, ["unreadable"]);
+    // What can be read of it is said.
+    let all = place.store.audit(&AuditFilter::default(), 0, 9_999).await.unwrap();
+    let (digest, id) = (sound.request.digest.to_string(), sound.id.as_str());
+    let mut ends = all.iter().filter(|entry| entry.kind == APPROVAL_ENDED);
+    let end = ends.find(|entry| entry.body["approval"].as_str() == Some(id)).unwrap();
+    assert_eq!(end.body["digest"].as_str(), Some(digest.as_str()), "{end:?}");
     assert_eq!(place.store.overview().await.unwrap().waiting, 0);
 }
 

@@ -173,6 +173,9 @@ async fn what_is_no_digest_of_what_was_judged_stays() {
         let receipt = store.append_audit(event("receipt", body.clone())).await.unwrap().body.to_value();
         assert_eq!(receipt["hookSet"], json!(plain));
         assert_eq!(receipt["digest"], json!(keyed.key.keyed(&judged)));
+        let once = json!({ "digest": keyed.key.keyed(&judged) });
+        let again = store.append_audit(event("of a later version", once.clone())).await.unwrap();
+        assert_eq!(again.body.to_value(), once, "what is keyed is not keyed again");
         let other = store.append_audit(event("of a later version", body)).await.unwrap().body.to_value();
         assert!(!other.to_string().contains("\"sha256:"), "{other}");
         let made = "call_0123456789ab_2";

@@ -241,6 +241,12 @@ async fn an_answer_that_holds_reaches_as_far_as_the_question_allows(store: &dyn 
             assert_eq!(grant.granted.target, target);
             assert_eq!((grant.granted.most_uses, grant.granted.created_by.as_str()), (Some(3), "ann"));
         }
+        // Nobody is told that more is granted by it than was.
+        let before = store.grants(99).await.unwrap().len();
+        let again = allow_always(store, &asked.id, &always(AlwaysScope::Rule), &"ann".into()).await;
+        let refused = matches!(again, Err(AlwaysError::Resolve(ResolveError::AlreadyResolved { .. })));
+        assert!(refused, "{again:?}");
+        assert_eq!(store.grants(99).await.unwrap().len(), before);
     }
     let scopes = ask(store, wide("call")).await.always_scopes();
     assert_eq!(scopes, [AlwaysScope::Call, AlwaysScope::Program, AlwaysScope::Rule]);

@@ -1,4 +1,4 @@
-use backstop_trail::{Body, Draft, Entry, Log, Options, Writer, now};
+use backstop_trail::{Body, Draft, Entry, Log, Options, TrailError, Writer, now};
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -93,6 +93,35 @@ fn who_waits_is_told_where_theirs_are_whatever_was_left_out() {
     assert_eq!(firsts, [1, 2, 4, 5]);
     let nothing = writer.append(Vec::new(), false).unwrap().wait().unwrap();
     assert_eq!(nothing.first, 6);
+}
+
+#[test]
+fn what_explains_others_is_not_missing_where_there_is_no_room_for_it() {
+    let place = Place::new();
+    drop(place.open());
+    // A log that somebody else holds: nothing can be written, and the queue fills.
+    let lock = std::fs::File::open(place.log().join("lock")).unwrap();
+    lock.lock().unwrap();
+    let (writer, group) = (Writer::new(options(&place)), pair("v1").to_vec());
+    let first = writer.append(group.clone(), false).unwrap();
+    while writer.waiting() > 0 {
+        std::thread::yield_now();
+    }
+    let mut refused = 0_u64;
+    for _ in 0..9_000 {
+        if let Err(error) = writer.append(group.clone(), false) {
+            assert!(matches!(error, TrailError::Full(_)), "{error}");
+            refused += 1;
+        }
+    }
+    assert!(refused > 0);
+    lock.unlock().unwrap();
+    first.wait().unwrap();
+    while writer.waiting() > 0 {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    writer.append(group, true).unwrap().wait().unwrap();
+    assert_eq!(place.verify().unwrap().missing, refused, "one of each two");
 }
 
 proptest! {

@@ -150,7 +150,7 @@ pub(super) async fn run(settings: Settings, surroundings: &Surroundings) -> Resu
     }
     sweep(&backstop, session.id()).await;
     let brought = Brought::start(&mut backstop, list, output).await;
-    let mut host = Host { agent, session, screen, output, backstop, brought };
+    let mut host = Host { agent, session, screen, output, backstop, brought, desk: desk.as_ref() };
     let done = match settings.message {
         Some(message) => host.one_turn(&message, settings.heartbeat).await,
         None => host.conversation(&keyboard).await,
@@ -234,6 +234,7 @@ struct Host<'a> {
     output: &'a Output,
     backstop: Backstop,
     brought: Brought,
+    desk: Option<&'a Desk>,
 }
 
 /// How a turn on this host ended.

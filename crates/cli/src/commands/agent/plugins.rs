@@ -92,6 +92,9 @@ impl Host<'_> {
         }
         match self.backstop.reload_plugins().await {
             Ok(faults) => {
+                if let Some(desk) = self.desk {
+                    desk.put_in_force(self.backstop.policy_version());
+                }
                 self.agent.set_toolbox(self.backstop.toolbox());
                 self.brought.commands = self.backstop.commands();
                 self.output.say("the plugins were loaded anew");

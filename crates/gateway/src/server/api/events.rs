@@ -1,15 +1,19 @@
 //! Which points are judged here, and whose an event is.
 
 use std::collections::BTreeMap;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use backstop_hooks::points::context_schema;
 use backstop_hooks::{AgentId, CallContext, Digest, PointId, Requester, SessionId, SessionKey};
+use backstop_store::DigestKey;
 use serde_json::{Map, Value, json};
 
 use super::super::operators::Problem;
 use super::asked::without_values;
 use crate::access::Holder;
+
+/// The hex digits of a digest in the name of a session.
+const NAME_DIGITS: usize = 32;
 
 /// The keys of each point's event.
 static EVENT_KEYS: LazyLock<BTreeMap<PointId, Vec<String>>> =
@@ -55,8 +59,13 @@ fn check(what: &str, given: &Map<String, Value>, known: &[String]) -> Result<(),
 }
 
 /// Returns whose an event is. The agent and the requester are the token's, whatever the event says, so that nobody takes what was allowed
-/// to somebody else; names of sessions are the agent's own: their digests stand for them, since receipts and questions repeat them.
-pub(super) fn context(holder: &Holder, given: Option<Map<String, Value>>) -> Result<CallContext, Problem> {
+/// to somebody else; names of sessions are the agent's own: their digests stand for them, since receipts and questions repeat them. They are keyed where those
+/// in the trail are.
+pub(super) fn context(
+    holder: &Holder,
+    given: Option<Map<String, Value>>,
+    digest_key: Option<&Arc<DigestKey>>,
+) -> Result<CallContext, Problem> {
     let given = given.unwrap_or_default();
     check("context", &given, &CONTEXT_KEYS)?;
     let given: CallContext = serde_json::from_value(Value::Object(given)).map_err(|error| {
@@ -69,7 +78,10 @@ pub(super) fn context(holder: &Holder, given: Option<Map<String, Value>>) -> Res
     let user = holder.user.as_deref();
     let own = |kind: &str, name: Option<&str>| {
         let agent = holder.agent.as_ref().map(AgentId::as_str);
-        format!("api-{}", Digest::of(kind, &(agent, user, name)).prefix(32))
+        let digest = Digest::of(kind, &(agent, user, name));
+        let named =
+            digest_key.map_or_else(|| digest.prefix(NAME_DIGITS), |key| key.name_of(&digest, NAME_DIGITS));
+        format!("api-{named}")
     };
     let session = own("api_session", given.session_id.as_ref().map(SessionId::as_str));
     let key = given.session_key.as_ref().map(SessionKey::as_str);
@@ -84,4 +96,41 @@ pub(super) fn context(holder: &Holder, given: Option<Map<String, Value>>) -> Res
         session_key: Some(SessionKey::new(key)),
         ..given
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use backstop_store::Scope;
+
+    use super::*;
+    use crate::access::TokenLife;
+
+    #[test]
+    fn names_that_are_made_of_what_a_caller_names_are_keyed_where_the_trail_is() {
+        let holder = Holder {
+            id: "t1".to_owned().into(),
+            agent: Some("main".into()),
+            user: None,
+            scopes: [Scope::Judge].into(),
+            life: TokenLife::until(jiff::Timestamp::now()),
+            vouched: None,
+        };
+        let folder = tempfile::tempdir().unwrap();
+        let key = |name: &str| Arc::new(DigestKey::create(&folder.path().join(name)).unwrap());
+        let named = |key: Option<&Arc<DigestKey>>| {
+            let given = json!({ "sessionId": "s1" }).as_object().cloned();
+            let context = context(&holder, given, key).unwrap();
+            let (session, conversation) = (context.session_id.unwrap(), context.session_key.unwrap());
+            [session.as_str().to_owned(), conversation.as_str().to_owned()]
+        };
+        let (ours, theirs) = (key("ours"), key("theirs"));
+        let (plain, keyed) = (named(None), named(Some(&ours)));
+        assert_eq!(named(Some(&ours)), keyed);
+        for other in [&plain, &named(Some(&theirs))] {
+            for (name, keyed) in other.iter().zip(&keyed) {
+                assert_ne!(name, keyed);
+                assert!(keyed.starts_with("api-") && name.len() == keyed.len(), "{keyed}");
+            }
+        }
+    }
 }
