@@ -62,7 +62,7 @@ fn killed_at_its_answer(task: &str) -> Vec<serde_json::Value> {
     assert_eq!(answer.as_deref(), Some("false"));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let entries = runtime.block_on(SqliteStore::new(path).audit(&AuditFilter::default(), 0, 9)).unwrap();
-    let [policy, rest @ ..] = entries.as_slice() else { panic!("there is no entry") };
+    let (policy, rest) = entries.split_first().unwrap();
     assert_eq!(policy.kind, "configuration.read", "the policy by which is judged comes first");
     rest.iter().map(|entry| (*entry.body).clone()).collect()
 }

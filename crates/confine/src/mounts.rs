@@ -25,18 +25,24 @@ use rustix::thread::{CapabilitySet, UnshareFlags, remove_capability_from_boundin
 use crate::network::raise_loopback;
 use crate::walls::{Standing, Wall};
 
-/// What root could take the walls down with, or reach around them. With the last, a link of a network of its own could be put
-/// into another one.
-const DANGEROUS_FOR_ROOT: [CapabilitySet; 9] = [
-    CapabilitySet::SYS_ADMIN,
-    CapabilitySet::SYS_PTRACE,
-    CapabilitySet::SYS_MODULE,
-    CapabilitySet::SYS_RAWIO,
-    CapabilitySet::SYS_BOOT,
-    CapabilitySet::DAC_READ_SEARCH,
-    CapabilitySet::MKNOD,
-    CapabilitySet::BPF,
-    CapabilitySet::NET_ADMIN,
+/// The rights of root that change only what root may do with its own files and processes, which the walls are around. INVARIANT (what is harmless is listed): with any other one, such
+/// as `CAP_SYS_ADMIN`, a wall could be taken down or reached around. `CAP_PERFMON` reads the environment of every process since Linux 6.13
+/// (`may_access_mm` in kernel/fork.c), `CAP_NET_RAW` what passes on the loopback, and with `CAP_NET_ADMIN` a port is somebody else's.
+const HARMLESS_FOR_ROOT: [CapabilitySet; 14] = [
+    CapabilitySet::CHOWN,
+    CapabilitySet::DAC_OVERRIDE,
+    CapabilitySet::FOWNER,
+    CapabilitySet::FSETID,
+    CapabilitySet::KILL,
+    CapabilitySet::SETGID,
+    CapabilitySet::SETUID,
+    CapabilitySet::SETPCAP,
+    CapabilitySet::NET_BIND_SERVICE,
+    CapabilitySet::IPC_LOCK,
+    CapabilitySet::SYS_CHROOT,
+    CapabilitySet::SYS_NICE,
+    CapabilitySet::AUDIT_WRITE,
+    CapabilitySet::SETFCAP,
 ];
 
 /// Why the walls could not be built.
@@ -87,10 +93,8 @@ pub(crate) fn enter(standing: &Standing, own_network: bool) -> Result<(), MountE
     }
     // The working directory is still the one of the old view.
     std::env::set_current_dir(&here).map_err(failed("the working directory"))?;
-    for capability in DANGEROUS_FOR_ROOT {
-        if capability == CapabilitySet::NET_ADMIN && !own_network {
-            continue;
-        }
+    let rights = CapabilitySet::all().iter_names().map(|(_, right)| right);
+    for capability in rights.filter(|right| !HARMLESS_FOR_ROOT.contains(right)) {
         match remove_capability_from_bounding_set(capability) {
             // An older kernel does not know all of them.
             Ok(()) | Err(Errno::INVAL) => {}

@@ -84,8 +84,11 @@ impl ApprovalRecord {
     }
 }
 
-/// Answers a question, and equal ones from now on. Returns the question as it is then, and what was granted. One that was answered before, also in this way, is
-/// [already resolved](ResolveError::AlreadyResolved): nothing more is granted by it.
+/// The most grants among which those are looked for that the same answer has given before.
+const MOST_LOOKED_AT: usize = 1_000;
+
+/// Answers a question, and equal ones from now on. Returns the question as it is then, and what was granted: nothing, where the same person gave the same answer
+/// before and that holds. Any other one that was answered is [already resolved](ResolveError::AlreadyResolved): nothing more is granted by it.
 ///
 /// # Errors
 /// [`AlwaysError`]; then nothing is granted, and the question is as it was.
@@ -102,9 +105,14 @@ pub async fn allow_always(
     }
     let now = Timestamp::now();
     let answer = PersonsAnswer::new(Decision::AllowAlways, by.clone(), now).with_grants();
+    let mut wanted = record.request.reasons.iter().map(|reason| grant(&record, reason, always, by));
     // What was answered before is not granted anew, and how far that answer went may be another matter than what is wanted now.
     if record.state != ApprovalState::Pending || record.request.is_over(now) {
-        return all_or_nothing(store.answer_approval(&record.id, answer).await?.record, Vec::new());
+        let answered = store.answer_approval(&record.id, answer).await?.record;
+        let held = store.grants_in_force(now, MOST_LOOKED_AT).await?.grants;
+        let is_held = |wanted: &NewGrant| held.iter().any(|held| is_same(&held.granted, wanted));
+        let is_given = wanted.all(|wanted| wanted.is_ok_and(|wanted| is_held(&wanted)));
+        return if is_given { Ok((answered, Vec::new())) } else { all_or_nothing(answered, Vec::new()) };
     }
     // Whoever may not answer so is told that, and not what else stands against it.
     if record.request.route.as_ref().is_some_and(|route| route.votes.get() > 1) {
@@ -112,10 +120,16 @@ pub async fn allow_always(
         return Err(ResolveError::NotOffered { code, decision }.into());
     }
     record.admits_person(by, now)?;
-    let wanted = record.request.reasons.iter().map(|reason| grant(&record, reason, always, by));
     let wanted = wanted.collect::<Result<Vec<_>, _>>()?;
     let (Resolved { record, .. }, grants) = store.answer_with_grants(&record.id, answer, wanted).await?;
     all_or_nothing(record, grants)
+}
+
+/// Returns whether two grants allow the same for as long, whenever they were given.
+fn is_same(one: &NewGrant, other: &NewGrant) -> bool {
+    let span = |grant: &NewGrant| grant.created_at.until(grant.expires_at);
+    let (created_at, expires_at) = (other.created_at, other.expires_at);
+    span(one) == span(other) && NewGrant { created_at, expires_at, ..one.clone() } == *other
 }
 
 /// Refuses an answer that granted nothing though there was something to be granted: somebody had answered before.

@@ -234,18 +234,24 @@ async fn an_answer_that_holds_reaches_as_far_as_the_question_allows(store: &dyn 
         (up_to, GrantTarget::Amount { argument: "sum".to_owned(), most: "9".parse().unwrap(), without }),
     ] {
         let asked = ask(store, wide("call")).await;
-        let (record, grants) = allow_always(store, &asked.id, &always(scope), &"ann".into()).await.unwrap();
+        let (record, grants) =
+            allow_always(store, &asked.id, &always(scope.clone()), &"ann".into()).await.unwrap();
         assert_eq!(record.state.status(), ApprovalStatus::Allowed);
         assert_eq!(grants.len(), 2, "each who asked is answered");
         for grant in grants {
             assert_eq!(grant.granted.target, target);
             assert_eq!((grant.granted.most_uses, grant.granted.created_by.as_str()), (Some(3), "ann"));
         }
-        // Nobody is told that more is granted by it than was.
+        // The same answer twice is fine. Nobody is told that more is granted by it than was.
         let before = store.grants(99).await.unwrap().len();
-        let again = allow_always(store, &asked.id, &always(AlwaysScope::Rule), &"ann".into()).await;
-        let refused = matches!(again, Err(AlwaysError::Resolve(ResolveError::AlreadyResolved { .. })));
-        assert!(refused, "{again:?}");
+        let again = allow_always(store, &asked.id, &always(scope), &"ann".into()).await.unwrap();
+        assert_eq!((again.0.state.status(), again.1.len()), (ApprovalStatus::Allowed, 0));
+        let longer = Always { ttl: None, times: None, scope: AlwaysScope::Rule };
+        for (wanted, who) in [(&longer, "ann"), (&longer, "bob")] {
+            let again = allow_always(store, &asked.id, wanted, &who.into()).await;
+            let refused = matches!(again, Err(AlwaysError::Resolve(ResolveError::AlreadyResolved { .. })));
+            assert!(refused, "{again:?}");
+        }
         assert_eq!(store.grants(99).await.unwrap().len(), before);
     }
     let scopes = ask(store, wide("call")).await.always_scopes();
