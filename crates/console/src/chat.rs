@@ -278,7 +278,7 @@ fn question(id: &ApprovalId, title: &str) -> Markup {
 fn said(who: &str, text: &str, more: usize) -> Markup {
     html! {
         p.quiet { (who) }
-        pre.exact tabindex="0" role="region" aria-label={ (who) " said" } { (plain(text)) }
+        pre.exact tabindex="0" role="group" aria-label={ (who) " said" } { (plain(text)) }
         @if more > 0 { p.quiet { (bytes_more(more)) } }
     }
 }

@@ -68,11 +68,7 @@ impl Shell<'_> {
             self.trace.unknown(UnknownKind::Program, "the program is named by a pattern", true);
         }
         if word.contains(char::is_whitespace) {
-            // No program is called that; whoever wrote it meant the command inside.
-            let process = self.emit(argv);
-            self.trace.facts.push(Fact::RunsCode { process: Some(process), from: Taint::PROGRAM });
-            let text = word.replace(['\u{2028}', '\u{2029}'], "\n");
-            return self.run_text(&text, stdin);
+            return self.command_inside(argv, word, stdin);
         }
         let program = program_name(word);
         if let Some(data) = self.made_here(word, &program) {
@@ -122,6 +118,14 @@ impl Shell<'_> {
         self.transfer(&program, args, stdin, process);
         let output = self.output_of(&program, args, stdin);
         printed.unwrap_or(output)
+    }
+
+    /// Runs the command that stands in the name of a program: none is called that, and whoever wrote it meant the command inside.
+    fn command_inside(&mut self, argv: &[String], word: &str, stdin: &Data) -> Data {
+        let process = self.emit(argv);
+        self.trace.facts.push(Fact::RunsCode { process: Some(process), from: Taint::PROGRAM });
+        let text = word.replace(['\u{2028}', '\u{2029}'], "\n");
+        self.run_text(&text, stdin)
     }
 
     /// Runs what a wrapper is fed that was not told what to start, and starts a shell instead.

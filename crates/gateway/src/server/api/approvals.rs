@@ -130,7 +130,6 @@ pub(super) struct Approval {
     /// Whether a part of them was shown to nobody: then the call can be denied, and allowed only once all was shown.
     unseen: bool,
     /// Those arguments that are amounts, up to a sum of which calls can be allowed from now on.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     amounts: Vec<AnAmount>,
     allowed_decisions: Vec<Decision>,
     /// What can be put in the place of the call, as whoever asks can take it.
@@ -143,7 +142,6 @@ pub(super) struct Approval {
     /// The last moment at which an answer counts, in Unix milliseconds.
     expires_at: i64,
     /// Whether nobody waits for the answer any more, since the process that asked has ended: then `allow-later` allows the next such call, and `allow-once` is refused.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
     abandoned: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     answered: Option<Answered>,

@@ -141,7 +141,8 @@ async fn a_conversation_is_there_for_its_person_alone() {
         let refused = talking.post(&bob, &format!("{chat}/{step}"), &[("message", "x")]).await;
         assert_eq!(refused.status(), 404, "{step}");
     }
-    assert!(talking.look(&ann, &chat).await.text().contains("The agent works"), "nobody stopped it");
+    let page = talking.look(&ann, &chat).await.text();
+    assert!(page.contains("The agent works"), "somebody stopped it: {page}");
     // The same after a restart, where only its session says whose it is.
     talking.talker.restart();
     for (person, status) in [(&ann, 200), (&bob, 404)] {
@@ -338,7 +339,7 @@ async fn a_page_hears_of_news_and_a_run_ends_with_the_token_of_its_person() {
     let (here, there) = tokio::join!(talking.look(&ann, &part), talking.look(&again, &part));
     assert!(here.text() == there.text() && here.text().contains("The agent works"), "{}", here.text());
     talking.server.house.store.revoke_access_token(&made.id, "a test", Timestamp::now()).await.unwrap();
-    assert!(within(rest(&mut one)).await.text().contains("event: over"));
+    until(&mut one, "event: over").await;
     // The other token is good for the conversation; the run was the revoked one's.
     until(&mut other, "event: chat").await;
     let page = talking.look(&again, &chat).await.text();

@@ -149,11 +149,12 @@ impl Chat for Talker {
 
     fn stop(&self, who: &ChatPerson, id: &SessionId) -> bool {
         let is_running = self.of(who, id, |one| one.seen.is_running).unwrap_or_default();
-        change(&self.open, id.as_str(), |one| {
-            if std::mem::take(&mut one.seen.is_running) {
+        if is_running {
+            change(&self.open, id.as_str(), |one| {
+                one.seen.is_running = false;
                 one.seen.lines.push(ChatLine::Ended("Stopped by you.".to_owned()));
-            }
-        });
+            });
+        }
         is_running
     }
 
