@@ -12,7 +12,8 @@ use backstop_store::{
     Timestamp, UnfitSubstitute, allow_always,
 };
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
 
 use super::super::operators::Problem;
 use super::approvals::{Approval, record};
@@ -81,11 +82,11 @@ pub(super) struct Given {
     #[schemars(regex(pattern = r"^[0-9]{1,18}(\.[0-9]{1,9})?$"))]
     most: Option<String>,
     /// With `allow-always`, for how many seconds it holds; 30 days where absent.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "whole")]
     #[schemars(range(min = 60, max = 2_592_000))]
     holds_seconds: Option<u64>,
     /// With `allow-always`, how many more calls it answers; without end where absent.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "counted")]
     times: Option<NonZeroU64>,
 }
 
@@ -120,6 +121,20 @@ enum ScopeWord {
     Rule,
     /// Calls with another amount in one argument, up to a sum.
     UpTo,
+}
+
+/// Reads a whole number, also one that is written with a point: by JSON Schema, `3.0` is an integer (draft 2020-12, 6.1.1 of its validation).
+fn whole<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+    let Some(number) = Option::<serde_json::Number>::deserialize(deserializer)? else { return Ok(None) };
+    let pointed = || number.to_string().strip_suffix(".0")?.parse().ok();
+    let whole = number.as_u64().or_else(pointed);
+    whole.map(Some).ok_or_else(|| D::Error::custom("this is no whole number from 0"))
+}
+
+/// As [`whole`], from 1.
+fn counted<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<NonZeroU64>, D::Error> {
+    let Some(number) = whole(deserializer)? else { return Ok(None) };
+    NonZeroU64::new(number).map(Some).ok_or_else(|| D::Error::custom("how many calls is a number from 1"))
 }
 
 /// What somebody wants to be done.
