@@ -26,6 +26,7 @@ mod configuration;
 mod decisions;
 mod document;
 mod events;
+mod filter;
 mod grants;
 mod idempotency;
 mod judge;

@@ -1,14 +1,15 @@
 //! What there is to read: the hooks in force, sessions, the audit trail.
 
 use backstop_hooks::{AgentId, Digest, Json, RunId, SessionId, SessionKey};
-use backstop_store::{AuditEntry, AuditFilter, AuditPlace, Session, Timestamp};
+use backstop_store::{AuditEntry, AuditPlace, Session};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::Value;
 
 use super::super::operators::Problem;
 use super::approvals::millis;
 use super::asked::{Answer, Asked, Empty, Number, Page, limit};
+use super::filter::filtered;
 
 /// Hooks in force.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -72,110 +73,20 @@ pub(super) async fn sessions(asked: Asked, page: Page, _: Empty) -> Result<Answe
     Ok(Sessions { sessions: sessions.into_iter().take(most).map(OneSession::of).collect(), more }.into())
 }
 
-/// What a receipt can say, as it is looked for.
-#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-#[schemars(rename = "AuditVerdict")]
-pub(super) enum VerdictWord {
-    Pass,
-    Modify,
-    Block,
-    Ask,
-    Handled,
-    Observed,
-    Dropped,
-}
-
-impl VerdictWord {
-    pub(super) fn word(self) -> String {
-        let word = match self {
-            Self::Pass => "pass",
-            Self::Modify => "modify",
-            Self::Block => "block",
-            Self::Ask => "ask",
-            Self::Handled => "handled",
-            Self::Observed => "observed",
-            Self::Dropped => "dropped",
-        };
-        word.to_owned()
+filtered! {
+    /// Which entries.
+    pub(super) struct Entries {
+        /// Only entries after this number; from the beginning where absent.
+        #[serde(default)]
+        after: Option<Number>,
+        /// Only entries before this number, the newest first; a number behind the last one begins at the end.
+        #[serde(default)]
+        before: Option<Number>,
+        /// The most entries, from 1 to 1000; 100 where absent.
+        #[serde(default)]
+        #[schemars(range(min = 1, max = 1_000))]
+        limit: Option<Number>,
     }
-}
-
-/// Which entries.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Entries {
-    /// Only entries after this number; from the beginning where absent.
-    #[serde(default)]
-    after: Option<Number>,
-    /// Only entries before this number, the newest first; a number behind the last one begins at the end.
-    #[serde(default)]
-    before: Option<Number>,
-    /// Only entries of this kind.
-    #[serde(default)]
-    kind: Option<String>,
-    /// Only entries of this session.
-    #[serde(default)]
-    session: Option<String>,
-    /// Only entries of this run.
-    #[serde(default)]
-    run: Option<String>,
-    /// Only entries from this time on, in Unix milliseconds.
-    #[serde(default)]
-    since: Option<Number>,
-    /// Only entries before this time, in Unix milliseconds.
-    #[serde(default)]
-    until: Option<Number>,
-    /// Only receipts with this verdict; `ask` are those for which somebody was asked, whatever came of it.
-    #[serde(default)]
-    verdict: Option<VerdictWord>,
-    /// Only entries about this tool, as it was called or as it is known.
-    #[serde(default)]
-    tool: Option<String>,
-    /// Only entries in which this rule spoke, or would have.
-    #[serde(default)]
-    rule: Option<String>,
-    /// Only entries of this agent.
-    #[serde(default)]
-    agent: Option<String>,
-    /// Only entries about work in this folder, or in one below it.
-    #[serde(default)]
-    workspace: Option<String>,
-    /// Only what this person asked for, answered, gave or revoked.
-    #[serde(default)]
-    who: Option<String>,
-    /// Only entries under a version of the policy that begins with these hex digits.
-    #[serde(default)]
-    policy: Option<String>,
-    /// The most entries, from 1 to 1000; 100 where absent.
-    #[serde(default)]
-    #[schemars(range(min = 1, max = 1_000))]
-    limit: Option<Number>,
-}
-
-impl Entries {
-    fn filter(&self) -> AuditFilter {
-        AuditFilter {
-            kind: self.kind.clone(),
-            session: self.session.clone().map(SessionId::new),
-            run: self.run.clone().map(RunId::new),
-            since: self.since.map(moment),
-            until: self.until.map(moment),
-            verdict: self.verdict.map(VerdictWord::word),
-            tool: self.tool.clone(),
-            rule: self.rule.clone(),
-            agent: self.agent.clone(),
-            workspace: self.workspace.clone(),
-            who: self.who.clone(),
-            policy: self.policy.clone(),
-            ..AuditFilter::default()
-        }
-    }
-}
-
-/// A moment of a query, in Unix milliseconds. One that is later than any is the last one.
-pub(super) fn moment(millis: Number) -> Timestamp {
-    Timestamp::from_millis(i64::try_from(millis.get()).unwrap_or(i64::MAX))
 }
 
 /// A page of the trail.

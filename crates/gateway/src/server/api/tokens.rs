@@ -34,6 +34,7 @@ pub(super) struct Tokens {
 pub(super) struct TokenPage {
     /// The `next` of the page before; the newest tokens where absent.
     #[serde(default)]
+    #[schemars(regex(pattern = r"^-?[0-9]{1,18}$"))]
     after: Option<String>,
     /// The most entries, from 1 to 1000; 100 where absent.
     #[serde(default)]

@@ -5,16 +5,14 @@
 
 use std::sync::Arc;
 
-use backstop_hooks::{RunId, SessionId};
 use backstop_store::{AuditFilter, AuditPlace, Store, StoreError};
 use http::Response;
-use schemars::JsonSchema;
-use serde::Deserialize;
 use tokio::time::sleep;
 
 use super::super::super::operators::Problem;
 use super::super::asked::{Asked, Number};
-use super::super::records::{Entry, VerdictWord, moment};
+use super::super::filter::filtered;
+use super::super::records::Entry;
 use super::{Source, TICK, open, place, written};
 use crate::server::answer::AnswerBody;
 
@@ -23,68 +21,12 @@ const PIECE: usize = 100;
 /// How often one after the other the trail can't be read before the stream ends.
 const MOST_FAILURES: u32 = 40;
 
-/// Which entries.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(in crate::server::api) struct AuditEvents {
-    /// Only entries after this number; where absent, those that are written from now on. `last-event-id` takes its place.
-    #[serde(default)]
-    after: Option<Number>,
-    /// Only entries of this kind.
-    #[serde(default)]
-    kind: Option<String>,
-    /// Only entries of this session.
-    #[serde(default)]
-    session: Option<String>,
-    /// Only entries of this run.
-    #[serde(default)]
-    run: Option<String>,
-    /// Only entries from this time on, in Unix milliseconds.
-    #[serde(default)]
-    since: Option<Number>,
-    /// Only entries before this time, in Unix milliseconds.
-    #[serde(default)]
-    until: Option<Number>,
-    /// Only receipts with this verdict; `ask` are those for which somebody was asked, whatever came of it.
-    #[serde(default)]
-    verdict: Option<VerdictWord>,
-    /// Only entries about this tool, as it was called or as it is known.
-    #[serde(default)]
-    tool: Option<String>,
-    /// Only entries in which this rule spoke, or would have.
-    #[serde(default)]
-    rule: Option<String>,
-    /// Only entries of this agent.
-    #[serde(default)]
-    agent: Option<String>,
-    /// Only entries about work in this folder, or in one below it.
-    #[serde(default)]
-    workspace: Option<String>,
-    /// Only what this person asked for, answered, gave or revoked.
-    #[serde(default)]
-    who: Option<String>,
-    /// Only entries under a version of the policy that begins with these hex digits.
-    #[serde(default)]
-    policy: Option<String>,
-}
-
-impl AuditEvents {
-    fn filter(&self) -> AuditFilter {
-        AuditFilter {
-            kind: self.kind.clone(),
-            session: self.session.clone().map(SessionId::new),
-            run: self.run.clone().map(RunId::new),
-            since: self.since.map(moment),
-            until: self.until.map(moment),
-            verdict: self.verdict.map(VerdictWord::word),
-            tool: self.tool.clone(),
-            rule: self.rule.clone(),
-            agent: self.agent.clone(),
-            workspace: self.workspace.clone(),
-            who: self.who.clone(),
-            policy: self.policy.clone(),
-            ..AuditFilter::default()
-        }
+filtered! {
+    /// Which entries.
+    pub(in crate::server::api) struct AuditEvents {
+        /// Only entries after this number; where absent, those that are written from now on. `last-event-id` takes its place.
+        #[serde(default)]
+        after: Option<Number>,
     }
 }
 
