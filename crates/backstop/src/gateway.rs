@@ -4,12 +4,12 @@ pub use backstop_gateway::chat::{Chat, ChatAgent};
 pub use backstop_gateway::exchange::Call;
 pub use backstop_gateway::{
     AllowedOperation, AuditLag, AwsCredentials, AwsProfile, CheckedConfiguration, Cloud, Configuration,
-    ConfigurationProblem, Credential, CredentialSource, Endpoint, Exchange, Family, Gateway, Interceptor,
-    Label, Limits, Maker, Metrics, ModelRoute, NotReady, Observers, Operation, OperatorFiles, Outcome,
-    Permission, Plan, Pricing, Provider, ProviderCall, Proxies, Quota, Quotas, Readiness, Recorder,
-    ReloadedConfiguration, Renewed, RequestPart, RequestRecord, RequestSink, ServedException, ServedPlugin,
-    Settings, ShownConfiguration, StartError, Timeouts, TokenAlgorithm, TokenCommand, TokenIssuer,
-    Transparent, TriedCall, Trust, Waiting, Word, openapi,
+    ConfigurationProblem, Credential, CredentialSource, Endpoint, Exception, Exchange, Family, Gateway,
+    Interceptor, Label, Limits, Maker, Metrics, ModelRoute, NotReady, Observers, Operation, OperatorFiles,
+    Outcome, Permission, Plan, Pricing, Provider, ProviderCall, Proxies, Quota, Quotas, Readiness, Recorder,
+    ReloadedConfiguration, Renewed, RequestPart, RequestRecord, RequestSink, ServedPlugin, Settings,
+    ShownConfiguration, StartError, Timeouts, TokenAlgorithm, TokenCommand, TokenIssuer, Transparent,
+    TriedCall, Trust, Waiting, Word, openapi,
 };
 
 /// Inspection of live traffic by hooks.

@@ -175,7 +175,7 @@ pub use retention::{Bounds, ClockJump, Retention, RetentionError, Swept, delete_
 #[cfg(feature = "config")]
 pub use state::{
     FoundStore, OpenStoreError, OpenedStore, StoreFiles, StorePlace, check_store_authorities, open_store,
-    open_store_to_read, store_files,
+    store_files,
 };
 #[cfg(feature = "config")]
 pub use traces::Traces;

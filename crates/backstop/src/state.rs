@@ -197,18 +197,6 @@ pub fn open_store(
     FoundStore::of(loaded, environment)?.open().map(|(_, store)| store.shared())
 }
 
-/// Returns the store that the configuration names, for whoever judges nothing; see [`FoundStore::open_to_read`].
-///
-/// # Errors
-///
-/// [`OpenStoreError`], which shows no password.
-pub fn open_store_to_read(
-    loaded: &Loaded,
-    environment: &dyn Fn(&str) -> Option<String>,
-) -> Result<Arc<dyn Store>, OpenStoreError> {
-    FoundStore::of(loaded, environment)?.open_to_read().map(|(_, store)| store.shared())
-}
-
 /// Checks, for a process whose environment others may have set, that no variable has a say in which server is believed: one that proves its name has to prove
 /// it to authorities that the operator names.
 ///

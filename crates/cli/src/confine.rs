@@ -366,7 +366,7 @@ fn walls(surroundings: &Surroundings, loaded: &Loaded, confining: &Confining<'_>
     read_only.extend(folders_of_places.filter(|folder| !around(folder)).map(made));
     // Hooks inside read there what was pinned.
     let data = made(surroundings.data_folder()?);
-    hidden.extend(keys_of_trail(audit_key(&variable)?));
+    hidden.extend(SqliteStore::keys_of_trail(&audit_key(&variable)?));
     hidden.insert(made(data.join("daemon")));
     hidden.extend([data.join("witness.key"), data.join("witness")]);
     read_only.insert(data);
@@ -387,8 +387,8 @@ fn walls(surroundings: &Surroundings, loaded: &Loaded, confining: &Confining<'_>
     read_only.extend(of_server.authorities);
     // The trail and its key lie beside the database.
     hidden.insert(made(SqliteStore::trail_of(&database)));
-    hidden.extend(keys_of_trail(database.with_file_name("audit.key")));
-    hidden.extend(kept_key_file(loaded).into_iter().flat_map(keys_of_trail));
+    hidden.extend(SqliteStore::keys_of_trail(&database.with_file_name("audit.key")));
+    hidden.extend(kept_key_file(loaded).into_iter().flat_map(|key| SqliteStore::keys_of_trail(&key)));
     // Whoever wrote them would be the witness, or have the stamps of a trail that was written anew.
     for witness in &loaded.config.audit.witness {
         let file = |file: &Spanned<Text>| from_operator(loaded, file.value.expose());
@@ -411,15 +411,6 @@ fn walls(surroundings: &Surroundings, loaded: &Loaded, confining: &Confining<'_>
         writable
     });
     Ok(Walls { read_only, hidden, sockets: BTreeSet::new(), writable })
-}
-
-/// The files beside a key of the trail that hold one: what a new one has replaced still counts, and the next one soon does.
-fn keys_of_trail(key: PathBuf) -> [PathBuf; 3] {
-    ["", ".old", ".next"].map(|end| {
-        let mut path = key.clone().into_os_string();
-        path.push(end);
-        PathBuf::from(path)
-    })
 }
 
 /// Refuses a workspace in which something lies that is hidden, or the operator's configuration: tools that only touch files work in the server itself, in front

@@ -48,11 +48,6 @@ impl ChatPerson {
         Self { id, requester: at_console(Some(issuer), name) }
     }
 
-    /// Returns what tells this person from all others.
-    pub fn id(&self) -> &str {
-        &self.id
-    }
-
     /// Returns who sends their messages, for hooks and questions.
     pub const fn requester(&self) -> &Requester {
         &self.requester

@@ -7,6 +7,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use backstop_console::Exception;
 use backstop_engine::{HookMeta, Reviewed};
 use backstop_hooks::CallContext;
 use backstop_hooks::points::ToolCallEvent;
@@ -46,8 +47,8 @@ pub trait Configuration: fmt::Debug + Send + Sync {
     /// Returns the plugins in force.
     fn plugins(&self) -> Vec<ServedPlugin>;
 
-    /// Returns what is excepted from the guards in force.
-    fn exceptions(&self) -> Vec<ServedException>;
+    /// Returns what is excepted from the guards in force. Texts are as they are written: a variable in them is named, and not what it holds.
+    fn exceptions(&self) -> Vec<Exception>;
 }
 
 /// What a configuration is that holds.
@@ -118,21 +119,4 @@ pub struct ServedPlugin {
     pub waiting: Vec<String>,
     /// What was left out, and why.
     pub left_out: Vec<String>,
-}
-
-/// An exception from a guard that a server has. Texts are as they are written: a variable in them is named, and not what it holds.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ServedException {
-    /// The guard, as the configuration calls it.
-    pub guard: &'static str,
-    /// The rule that does not count, if it is about one.
-    pub rule: Option<String>,
-    /// The command or the path for which it holds, if it is about one.
-    pub exempt: Option<String>,
-    /// Why it is needed.
-    pub reason: String,
-    /// The last day on which it holds, as `YYYY-MM-DD`; `None` if it holds for good.
-    pub last_day: Option<String>,
-    /// The file and the line where it is written.
-    pub at: String,
 }

@@ -64,9 +64,10 @@ mod server;
 mod settings;
 mod upstream;
 
+pub use backstop_console::Exception;
 pub use configuration::{
-    CheckedConfiguration, Configuration, ConfigurationProblem, ReloadedConfiguration, ServedException,
-    ServedPlugin, ShownConfiguration, TriedCall,
+    CheckedConfiguration, Configuration, ConfigurationProblem, ReloadedConfiguration, ServedPlugin,
+    ShownConfiguration, TriedCall,
 };
 pub use credentials::{AwsProfile, CredentialSource, OperatorFiles, Renewed, TokenCommand};
 pub use endpoint::{AmbiguousPath, Endpoint, Family, Operation};

@@ -89,7 +89,7 @@ named! {
         Approve = "approve",
         /// To read what there is, for a person.
         Read = "read",
-        /// To change the configuration, plugins and tokens, for a person.
+        /// To see the configuration and have it read anew, to revoke tokens, and to talk with the agent on the console, for a person.
         Admin = "admin",
     }
 }

@@ -16,7 +16,13 @@ use crate::{
 };
 
 /// How long an answer holds if whoever gives it does not say.
-pub const GRANT_TTL: Duration = Duration::from_secs(30 * 24 * 3600);
+pub const GRANT_TTL: Duration = Duration::from_hours(30 * 24);
+/// The shortest time for which a person can say that an answer holds.
+pub const SHORTEST_GRANT: Duration = Duration::from_mins(1);
+/// The longest one.
+pub const LONGEST_GRANT: Duration = GRANT_TTL;
+/// How long an allowance for one later call counts.
+pub const LATER: Duration = Duration::from_hours(1);
 
 /// How far an answer goes that holds from now on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

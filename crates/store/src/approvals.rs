@@ -181,7 +181,8 @@ pub trait ApprovalStore {
     /// Records a human's answer, also in the audit trail. Where it is said who may answer, it is a vote: others are refused, and the call
     /// is allowed once as many have allowed it as must. Repeating the same answer is not an error; another one is, and says
     /// who was first. For a denied call only the digest, the rules and the human's word are kept. Where nobody waits any more
-    /// ([`ApprovalRecord::is_abandoned`]), only a denial counts: a later call is allowed with [`allow_later`](Self::allow_later).
+    /// ([`ApprovalRecord::is_abandoned`]), only a denial counts, and what comes with grants of its own
+    /// ([`answer_with_grants`](Self::answer_with_grants)): one later call is allowed with [`allow_later`](Self::allow_later).
     async fn answer_approval(&self, id: &ApprovalId, answer: PersonsAnswer)
     -> Result<Resolved, ResolveError>;
 

@@ -51,7 +51,9 @@ pub use access_tokens::{
     MAX_ACCESS_TOKENS, NewAccessToken, Replaced, Scope, UnreadableAccessToken, access_token_digest,
     holds_access_token,
 };
-pub use always::{Always, AlwaysError, AlwaysScope, GRANT_TTL, allow_always};
+pub use always::{
+    Always, AlwaysError, AlwaysScope, GRANT_TTL, LATER, LONGEST_GRANT, SHORTEST_GRANT, allow_always,
+};
 pub use amount::{Amount, AmountArgument, NotAnAmount};
 pub use answered::{
     ACCESS_TOKEN_CREATED, ACCESS_TOKEN_REVOKED, APPROVAL_ANSWERED, APPROVAL_VOTED, GRANT_GIVEN,

@@ -136,4 +136,9 @@ impl SqliteStore {
     pub fn trail_of(path: &Path) -> PathBuf {
         trail::folder_of(path)
     }
+
+    /// Returns the files that hold keys of the audit trail whose key is at `key`, there or not: it, the one before it and the next one.
+    pub fn keys_of_trail(key: &Path) -> [PathBuf; 3] {
+        backstop_trail::key_files(key)
+    }
 }

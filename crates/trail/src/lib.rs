@@ -83,7 +83,7 @@ pub use left::{Late, Unproved};
 #[cfg(feature = "files")]
 pub use log::{Extent, Log, Options, Rotated, now};
 #[cfg(feature = "files")]
-pub use note::{Checkpoint, SignedCheckpoint, SigningKey, VerifierKey};
+pub use note::{Checkpoint, SignedCheckpoint, SigningKey, VerifierKey, key_files};
 #[cfg(feature = "files")]
 pub use proof::Proof;
 #[cfg(feature = "files")]

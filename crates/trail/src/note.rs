@@ -201,6 +201,12 @@ pub(crate) const PREVIOUS_KEY: &str = ".old";
 /// What is behind the name of the file of the key that is to sign next.
 pub(crate) const NEXT_KEY: &str = ".next";
 
+/// Returns the files that hold keys of the trail whose key is at `key`, there or not: it, the one that it has replaced, which still counts, and the
+/// one that soon replaces it.
+pub fn key_files(key: &Path) -> [PathBuf; 3] {
+    [key.to_path_buf(), beside(key, PREVIOUS_KEY), beside(key, NEXT_KEY)]
+}
+
 /// Returns the file beside that of a key.
 pub(crate) fn beside(key: &Path, suffix: &str) -> PathBuf {
     let mut name = key.as_os_str().to_owned();

@@ -157,9 +157,7 @@ impl Conversation {
     /// Ends what it runs on, unless that is by this configuration.
     pub(super) async fn unseat_before(&self, generation: u64) {
         let mut seat = self.seat.lock().await;
-        if seat.as_ref().is_some_and(|seated| seated.generation != generation)
-            && let Some(before) = seat.take()
-        {
+        if let Some(before) = seat.take_if(|seated| seated.generation != generation) {
             before.end().await;
         }
     }
@@ -244,9 +242,7 @@ impl Conversation {
         if self.is_over.load(Ordering::SeqCst) {
             return Ok(TurnOutcome::Cancelled);
         }
-        if seat.as_ref().is_some_and(|seated| seated.generation != seats.generation())
-            && let Some(before) = seat.take()
-        {
+        if let Some(before) = seat.take_if(|seated| seated.generation != seats.generation()) {
             before.end().await;
         }
         let seated = match seat.take() {

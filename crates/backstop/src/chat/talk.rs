@@ -17,7 +17,7 @@ const MOST_OF_LINE: usize = 32 << 10;
 /// The most bytes of a name, and of a line about what was done.
 const MOST_OF_NAME: usize = 256;
 const MOST_OF_NOTE: usize = 2 << 10;
-/// The most characters of the beginning of a conversation in a list.
+/// The most bytes of the beginning of a conversation in a list.
 const MOST_OF_BEGINNING: usize = 120;
 
 /// What is shown of a conversation.
@@ -194,7 +194,7 @@ impl Talk {
     pub(super) fn said(&self, message: &str) {
         let mut lines = self.lines();
         let (text, more) = begun(message, MOST_OF_LINE);
-        lines.begins.get_or_insert_with(|| text.chars().take(MOST_OF_BEGINNING).collect());
+        lines.begins.get_or_insert_with(|| cut(message, MOST_OF_BEGINNING));
         lines.add(ChatLine::Person(text, more));
     }
 
@@ -353,7 +353,7 @@ mod tests {
                 let weights: usize = lines.kept.iter().map(weight).sum();
                 prop_assert_eq!(weights, lines.bytes, "{:?}", event);
                 prop_assert!(lines.kept.len() <= MOST_LINES && lines.bytes <= MOST_BYTES);
-                prop_assert!(lines.begins().chars().count() <= MOST_OF_BEGINNING);
+                prop_assert!(lines.begins().len() <= MOST_OF_BEGINNING + '…'.len_utf8());
                 let longest = lines.kept.iter().map(weight).max().unwrap_or_default();
                 prop_assert!(longest <= MOST_OF_LINE.max(3 * MOST_OF_NOTE), "{longest}");
                 if !matches!(event, Event::End) {

@@ -3,7 +3,7 @@
 //! A guard is on unless the operator wrote `enabled: false`, in its own section or in `plugins.entries`
 //! under its id.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -23,6 +23,7 @@ use backstop_guards::{
     UNSEEN_INPUT, UnknownPolicy, read_pack, real_path, rules_of,
 };
 use backstop_hooks::OwnerId;
+use backstop_store::SqliteStore;
 
 use super::operator::mode;
 use super::secrets::secret_files;
@@ -257,16 +258,10 @@ pub(super) fn text_of(loaded: &Loaded, path: &Path, what: &str, at: &Place) -> R
 /// Returns the files with secrets of the configuration, as patterns: by their paths and by those to which these lead.
 fn own_secrets(loaded: &Loaded) -> Vec<String> {
     // What has replaced the key of the trail may lie beside it, and what soon does.
-    let beside = kept_key_file(loaded).into_iter().flat_map(|key| {
-        [".old", ".next"].map(|end| {
-            let mut path = key.clone().into_os_string();
-            path.push(end);
-            PathBuf::from(path)
-        })
-    });
-    let files = secret_files(loaded).into_iter().chain(beside);
+    let beside = kept_key_file(loaded).into_iter().flat_map(|key| SqliteStore::keys_of_trail(&key));
+    let files: BTreeSet<PathBuf> = secret_files(loaded).into_iter().chain(beside).collect();
     // A path that is no text is compared with none.
-    let written = files.filter_map(|path| path.into_os_string().into_string().ok());
+    let written = files.into_iter().filter_map(|path| path.into_os_string().into_string().ok());
     written
         .flat_map(|path| {
             let real = path.starts_with('/').then(|| real_path(&path)).flatten();

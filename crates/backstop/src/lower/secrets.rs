@@ -15,7 +15,7 @@ use backstop_hooks::Secret;
 
 #[cfg(feature = "gateway")]
 use super::small_file;
-use crate::locations::{daemon_socket, data_folder, from_operator};
+use crate::locations::{daemon_socket, from_operator};
 
 /// The longest secret, in bytes.
 #[cfg(feature = "gateway")]
@@ -109,7 +109,7 @@ pub fn written_secrets(loaded: &Loaded) -> Vec<String> {
 }
 
 /// Returns the files and folders that hold what a server alone knows, besides [those that no agent may read](secret_files) and its store: the keys of its
-/// providers and as a witness, and the socket of its daemon with its key. There or not.
+/// providers, and the socket of its daemon with its key. There or not.
 pub fn server_secrets(loaded: &Loaded, environment: &dyn Fn(&str) -> Option<String>) -> Vec<PathBuf> {
     let named = loaded.secrets.iter().filter_map(|source| match &source.origin {
         SecretOrigin::File(path) => Some(path.as_str()),
@@ -119,9 +119,6 @@ pub fn server_secrets(loaded: &Loaded, environment: &dyn Fn(&str) -> Option<Stri
         provider.google_credentials_file.as_ref().map(|file| file.value.expose())
     });
     let mut all: Vec<PathBuf> = named.chain(accounts).map(|file| from_operator(loaded, file)).collect();
-    if let Some(folder) = data_folder(environment) {
-        all.extend([folder.join("witness.key"), folder.join("witness")]);
-    }
     if let Ok(socket) = daemon_socket(loaded, environment) {
         all.extend([socket.with_extension("key"), socket]);
     }
@@ -242,14 +239,7 @@ daemon: { socket: /run/own/hooks.sock }
         assert_eq!(written, ["/etc/own/backstop.yaml:10:23"]);
         let data = |name: &str| (name == "XDG_DATA_HOME").then(|| "/data".to_owned());
         let files = server_secrets(&loaded, &data);
-        for file in [
-            "r.key",
-            "tls.key",
-            "/data/backstop/witness.key",
-            "/data/backstop/witness",
-            "/run/own/hooks.sock",
-            "/run/own/hooks.key",
-        ] {
+        for file in ["r.key", "tls.key", "/run/own/hooks.sock", "/run/own/hooks.key"] {
             assert!(files.contains(&PathBuf::from(file)), "{file}: {files:?}");
         }
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use backstop_engine::Engine;
 use backstop_gateway::{
-    CheckedConfiguration, Configuration, ConfigurationProblem, ReloadedConfiguration, ServedException,
+    CheckedConfiguration, Configuration, ConfigurationProblem, Exception, ReloadedConfiguration,
     ServedPlugin, ShownConfiguration, TriedCall,
 };
 use backstop_hooks::conversation::{Message, Part, Role, ToolCall, ToolResult};
@@ -162,9 +162,9 @@ impl Configuration for Other {
         Vec::new()
     }
 
-    fn exceptions(&self) -> Vec<ServedException> {
+    fn exceptions(&self) -> Vec<Exception> {
         let hostile = || Some(HOSTILE.to_owned());
-        let one = |rule: Option<String>, last_day: Option<String>| ServedException {
+        let one = |rule: Option<String>, last_day: Option<String>| Exception {
             guard: "command_safety",
             rule,
             exempt: hostile(),

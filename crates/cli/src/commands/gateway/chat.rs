@@ -5,7 +5,7 @@
 //! a person waits in the store, where the console and all other surfaces answer it.
 //!
 //! The law: *the agent's tools learn nothing that only the server knows*. Besides what is hidden from the tools of `backstop agent`, they can't read the
-//! server's own keys; they inherit no variable that a secret of the configuration is made of; the memory of the server is closed to them; and where a secret
+//! server's own keys; they inherit no variable that the operator's file is made of, but for such as `PATH`; the memory of the server is closed to them; and where a secret
 //! stands in a file of the configuration itself, or nothing can be hidden, nobody talks.
 
 use std::fmt;

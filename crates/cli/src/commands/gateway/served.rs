@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use backstop::config::{ConfigError, LayerKind, Loaded, Problem, Source};
 use backstop::gateway::{
-    CheckedConfiguration, Configuration, ConfigurationProblem, ReloadedConfiguration, ServedException,
+    CheckedConfiguration, Configuration, ConfigurationProblem, Exception, ReloadedConfiguration,
     ServedPlugin, ShownConfiguration, TriedCall,
 };
 use backstop::hooks::CallContext;
@@ -45,7 +45,7 @@ pub(super) struct Served {
 struct State {
     shown: ShownConfiguration,
     plugins: Vec<ServedPlugin>,
-    exceptions: Vec<ServedException>,
+    exceptions: Vec<Exception>,
     types: HookTypes,
 }
 
@@ -126,7 +126,7 @@ impl Configuration for Served {
         self.state().plugins.clone()
     }
 
-    fn exceptions(&self) -> Vec<ServedException> {
+    fn exceptions(&self) -> Vec<Exception> {
         self.state().exceptions.clone()
     }
 }
@@ -136,9 +136,9 @@ fn shown(loaded: &Loaded) -> ShownConfiguration {
 }
 
 /// What is excepted from the guards, single rules in shadow among it, in the words of its author: what variables hold is told to nobody.
-fn exceptions(loaded: &Loaded) -> Vec<ServedException> {
+fn exceptions(loaded: &Loaded) -> Vec<Exception> {
     let guards = &loaded.config.guards;
-    let commands = guards.command_safety.allow.iter().map(|one| ServedException {
+    let commands = guards.command_safety.allow.iter().map(|one| Exception {
         guard: "command_safety",
         rule: one.rule.as_ref().map(|rule| rule.value.as_str().to_owned()),
         exempt: one.command.as_ref().map(|command| command.value.as_written().to_owned()),
@@ -146,7 +146,7 @@ fn exceptions(loaded: &Loaded) -> Vec<ServedException> {
         last_day: one.expires.as_ref().map(|day| day.value.0.to_string()),
         at: one.reason.at.to_string(),
     });
-    let paths = guards.sensitive_files.allow.iter().map(|one| ServedException {
+    let paths = guards.sensitive_files.allow.iter().map(|one| Exception {
         guard: "sensitive_files",
         rule: None,
         exempt: Some(one.path.value.as_written().to_owned()),
@@ -154,7 +154,7 @@ fn exceptions(loaded: &Loaded) -> Vec<ServedException> {
         last_day: one.expires.as_ref().map(|day| day.value.0.to_string()),
         at: one.reason.at.to_string(),
     });
-    let in_shadow = guards.command_safety.shadow.iter().map(|rule| ServedException {
+    let in_shadow = guards.command_safety.shadow.iter().map(|rule| Exception {
         guard: "command_safety",
         rule: Some(rule.value.as_str().to_owned()),
         exempt: None,
@@ -325,7 +325,7 @@ mod tests {
         let loaded = load_sources(&source, &types, &|_: &str| Some("hidden".to_owned())).unwrap();
         let (served, _) = Served::new(&loaded, types, None);
         let [command, in_shadow, path] = served.exceptions().try_into().unwrap();
-        let ServedException { guard, rule, exempt, reason, last_day, at } = command;
+        let Exception { guard, rule, exempt, reason, last_day, at } = command;
         assert_eq!((guard, rule, reason.as_str()), ("command_safety", None, "ours"));
         assert_eq!(exempt.as_deref(), Some("marker ${WORD}"));
         assert_eq!(last_day.as_deref(), Some("2026-12-31"));

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use backstop_hooks::{Decision, Digest, Params, Text};
 use backstop_store::{
-    Always, AlwaysError, AlwaysScope, Amount, Answerer, ApprovalRecord, PersonsAnswer, ResolveError,
-    Timestamp, UnfitSubstitute, allow_always,
+    Always, AlwaysError, AlwaysScope, Amount, Answerer, ApprovalRecord, LATER, LONGEST_GRANT, PersonsAnswer,
+    ResolveError, SHORTEST_GRANT, Timestamp, UnfitSubstitute, allow_always,
 };
 use schemars::JsonSchema;
 use serde::de::Error as _;
@@ -19,11 +19,9 @@ use super::super::operators::Problem;
 use super::approvals::{Approval, record};
 use super::asked::{Answer, Asked, Empty};
 
-/// How long an allowance for one later call counts.
-const LATER: Duration = Duration::from_hours(1);
 /// The shortest and the longest time for which an answer holds, in seconds.
-const SHORTEST: u64 = 60;
-const LONGEST: u64 = 30 * 24 * 3_600;
+const SHORTEST: u64 = SHORTEST_GRANT.as_secs();
+const LONGEST: u64 = LONGEST_GRANT.as_secs();
 
 /// An answer.
 #[derive(Debug, Deserialize, JsonSchema)]

@@ -6,17 +6,13 @@ use std::time::Duration;
 use backstop_console::Told;
 use backstop_hooks::{ApprovalId, Decision, Params};
 use backstop_store::{
-    Always, AlwaysError, AlwaysScope, Answerer, ApprovalRecord, ApprovalState, PersonsAnswer, ResolveError,
-    Timestamp, allow_always,
+    Always, AlwaysError, AlwaysScope, Answerer, ApprovalRecord, ApprovalState, LATER, LONGEST_GRANT,
+    PersonsAnswer, ResolveError, SHORTEST_GRANT, Timestamp, allow_always,
 };
 
 use super::form::Form;
 use super::{Answer, PageError, PageRequest, approvals, see_other};
 
-/// How long an allowance for one later call counts.
-const LATER: Duration = Duration::from_hours(1);
-/// The longest that an answer holds.
-const LONGEST_SECONDS: u64 = 30 * 24 * 3_600;
 /// The most questions that are answered at once.
 const MOST_AT_ONCE: usize = 200;
 
@@ -123,8 +119,8 @@ fn always(form: &Form) -> Result<Result<Always, String>, PageError> {
         },
         _ => return Err(PageError::Form),
     };
-    let seconds: u64 = form.one("span")?.parse().map_err(|_| PageError::Form)?;
-    if !(60..=LONGEST_SECONDS).contains(&seconds) {
+    let span = Duration::from_secs(form.one("span")?.parse().map_err(|_| PageError::Form)?);
+    if !(SHORTEST_GRANT..=LONGEST_GRANT).contains(&span) {
         return Err(PageError::Form);
     }
     let times = match form.one("times")?.trim() {
@@ -134,7 +130,7 @@ fn always(form: &Form) -> Result<Result<Always, String>, PageError> {
             Err(_) => return Ok(Err("Nothing was allowed: how many calls is a number from 1.".to_owned())),
         },
     };
-    Ok(Ok(Always { scope, ttl: Some(Duration::from_secs(seconds)), times }))
+    Ok(Ok(Always { scope, ttl: Some(span), times }))
 }
 
 /// Why an answer does not count, for the person who gave it.

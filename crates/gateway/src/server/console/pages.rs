@@ -14,7 +14,6 @@ use http::StatusCode;
 use serde_json::Value;
 
 use super::{Answer, PageError, PageRequest, form, html, see_other};
-use crate::configuration::ServedException;
 use crate::metrics::{Metrics, OfRule, Sums};
 
 /// The most rows of a list.
@@ -175,16 +174,7 @@ fn exceptions(request: &PageRequest<'_>) -> Option<Vec<Exception>> {
     if !request.seat.may_administer() {
         return None;
     }
-    let served = request.shared.configuration.as_ref()?.exceptions().into_iter();
-    let shown = served.map(|ServedException { guard, rule, exempt, reason, last_day, at }| Exception {
-        guard,
-        rule,
-        exempt,
-        reason,
-        last_day,
-        at,
-    });
-    Some(shown.collect())
+    Some(request.shared.configuration.as_ref()?.exceptions())
 }
 
 /// What was counted of hooks and rules.

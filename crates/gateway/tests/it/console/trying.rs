@@ -4,7 +4,7 @@ use std::sync::Mutex;
 
 use async_trait::async_trait;
 use backstop_gateway::{
-    CheckedConfiguration, Configuration, ConfigurationProblem, ReloadedConfiguration, ServedException,
+    CheckedConfiguration, Configuration, ConfigurationProblem, Exception, ReloadedConfiguration,
     ServedPlugin, ShownConfiguration, TriedCall,
 };
 use backstop_hooks::points::ToolCallEvent;
@@ -56,8 +56,8 @@ impl Configuration for Other {
         Vec::new()
     }
 
-    fn exceptions(&self) -> Vec<ServedException> {
-        vec![ServedException {
+    fn exceptions(&self) -> Vec<Exception> {
+        vec![Exception {
             guard: "command_safety",
             rule: None,
             exempt: Some("<b>marker".to_owned()),

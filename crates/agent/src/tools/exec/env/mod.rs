@@ -4,7 +4,7 @@
 //! or a model that may set any variable may therefore run anything, whatever command was judged. Two rules:
 //!
 //! - [`filter_inherited`]: what a command gets from the operator's environment. Variables that inject code are
-//!   dropped, and so are credentials: the keys with which the agent pays its models are not for its shell. Other variables that hold
+//!   dropped, and so are credentials: the keys with which the agent pays its models are not for its shell. Others that may hold
 //!   secrets are named by [`ToolContext::withheld`](crate::tools::ToolContext::withheld).
 //! - [`filter_overrides`]: what a model or a hook may set on top. Stricter; what was dropped is told, with why.
 //!
