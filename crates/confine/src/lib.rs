@@ -25,11 +25,15 @@
 mod file_wall;
 mod group;
 mod launch;
+#[cfg(target_os = "linux")]
+mod mount_table;
 #[cfg_attr(not(target_os = "linux"), path = "mounts_absent.rs")]
 mod mounts;
 #[cfg_attr(not(target_os = "linux"), path = "network_absent.rs")]
 mod network;
 mod probe;
+#[cfg(target_os = "linux")]
+mod root;
 #[cfg_attr(not(target_os = "linux"), path = "shut_in_absent.rs")]
 mod shut_in;
 mod shut_in_opening;

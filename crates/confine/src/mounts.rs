@@ -12,48 +12,30 @@
 
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use rustix::fs::{Access, StatVfsMountFlags, access, statvfs};
+use rustix::fs::{Access, access};
 use rustix::io::Errno;
 use rustix::mount::{
-    MountFlags, MountPropagationFlags, mount, mount_bind, mount_bind_recursive, mount_change, mount_remount,
+    MountFlags, MountPropagationFlags, mount, mount_bind, mount_bind_recursive, mount_change,
 };
 use rustix::process::{getegid, geteuid};
-use rustix::thread::{CapabilitySet, UnshareFlags, remove_capability_from_bounding_set, set_no_new_privs};
+use rustix::thread::{UnshareFlags, set_no_new_privs};
 
+use crate::mount_table::{add_flags, is_out_of_reach, mount_table};
 use crate::network::raise_loopback;
+use crate::root::{close_devices_and_settings, drop_rights};
 use crate::walls::{Standing, Wall};
-
-/// The rights of root that change only what root may do with its own files and processes, which the walls are around. INVARIANT (what is harmless is listed): with any other one, such
-/// as `CAP_SYS_ADMIN`, a wall could be taken down or reached around. `CAP_PERFMON` reads the environment of every process since Linux 6.13
-/// (`may_access_mm` in kernel/fork.c), `CAP_NET_RAW` what passes on the loopback, and with `CAP_NET_ADMIN` a port is somebody else's.
-const HARMLESS_FOR_ROOT: [CapabilitySet; 14] = [
-    CapabilitySet::CHOWN,
-    CapabilitySet::DAC_OVERRIDE,
-    CapabilitySet::FOWNER,
-    CapabilitySet::FSETID,
-    CapabilitySet::KILL,
-    CapabilitySet::SETGID,
-    CapabilitySet::SETUID,
-    CapabilitySet::SETPCAP,
-    CapabilitySet::NET_BIND_SERVICE,
-    CapabilitySet::IPC_LOCK,
-    CapabilitySet::SYS_CHROOT,
-    CapabilitySet::SYS_NICE,
-    CapabilitySet::AUDIT_WRITE,
-    CapabilitySet::SETFCAP,
-];
 
 /// Why the walls could not be built.
 #[derive(Debug, thiserror::Error)]
 #[error("{what}: {source}")]
 pub(crate) struct MountError {
     what: String,
-    source: io::Error,
+    pub(crate) source: io::Error,
 }
 
-fn failed<E: Into<io::Error>>(what: impl Into<String>) -> impl FnOnce(E) -> MountError {
+pub(crate) fn failed<E: Into<io::Error>>(what: impl Into<String>) -> impl FnOnce(E) -> MountError {
     move |source| MountError { what: what.into(), source: source.into() }
 }
 
@@ -66,6 +48,7 @@ pub(crate) fn enter(standing: &Standing, own_network: bool) -> Result<(), MountE
     if own_network {
         raise_loopback().map_err(failed("the loopback of a network of its own"))?;
     }
+    close_devices_and_settings()?;
     for path in standing.writable.iter().flatten() {
         on_itself(path)?;
     }
@@ -79,10 +62,9 @@ pub(crate) fn enter(standing: &Standing, own_network: bool) -> Result<(), MountE
         }
     }
     if let Some(writable) = &standing.writable {
-        for point in
-            mount_points()?.iter().filter(|point| !writable.iter().any(|open| point.starts_with(open)))
-        {
-            match read_only(point) {
+        let others = |point: &Path| !writable.iter().any(|open| point.starts_with(open));
+        for (point, mounted) in mount_table()?.iter().filter(|(point, _)| others(point)) {
+            match add_flags(point, mounted, MountFlags::RDONLY) {
                 Err(error) if is_out_of_reach(&error.source) => {}
                 done => done?,
             }
@@ -93,16 +75,7 @@ pub(crate) fn enter(standing: &Standing, own_network: bool) -> Result<(), MountE
     }
     // The working directory is still the one of the old view.
     std::env::set_current_dir(&here).map_err(failed("the working directory"))?;
-    let rights = CapabilitySet::all().iter_names().map(|(_, right)| right);
-    for capability in rights.filter(|right| !HARMLESS_FOR_ROOT.contains(right)) {
-        match remove_capability_from_bounding_set(capability) {
-            // An older kernel does not know all of them.
-            Ok(()) | Err(Errno::INVAL) => {}
-            // Root of a container may keep none of them.
-            Err(Errno::PERM) if !geteuid().is_root() => {}
-            Err(error) => return Err(failed("dropping rights of root")(error)),
-        }
-    }
+    drop_rights()?;
     set_no_new_privs(true).map_err(failed("giving up new rights"))
 }
 
@@ -146,8 +119,8 @@ fn build(wall: Wall, path: &Path) -> Result<(), MountError> {
         Wall::ReadOnly => {
             on_itself(path)?;
             // What is mounted in there is protected as well.
-            for point in mount_points()?.iter().filter(|point| point.starts_with(path)) {
-                read_only(point)?;
+            for (point, mounted) in mount_table()?.iter().filter(|(point, _)| point.starts_with(path)) {
+                add_flags(point, mounted, MountFlags::RDONLY)?;
             }
             Ok(())
         }
@@ -167,71 +140,11 @@ fn is_gone(path: &Path) -> bool {
     path.symlink_metadata().is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
 }
 
-fn on_itself(path: &Path) -> Result<(), MountError> {
+pub(crate) fn on_itself(path: &Path) -> Result<(), MountError> {
     mount_bind_recursive(path, path).map_err(failed(path.display().to_string()))
-}
-
-/// What else is set for a mount stays: outside of their namespace, users can't take it away.
-fn read_only(point: &Path) -> Result<(), MountError> {
-    let what = || point.display().to_string();
-    let found = statvfs(point).map_err(failed(what()))?.f_flag;
-    let kept = [
-        (StatVfsMountFlags::NOSUID, MountFlags::NOSUID),
-        (StatVfsMountFlags::NODEV, MountFlags::NODEV),
-        (StatVfsMountFlags::NOEXEC, MountFlags::NOEXEC),
-        (StatVfsMountFlags::NOATIME, MountFlags::NOATIME),
-        (StatVfsMountFlags::NODIRATIME, MountFlags::NODIRATIME),
-        (StatVfsMountFlags::RELATIME, MountFlags::RELATIME),
-    ];
-    let kept = kept.into_iter().filter(|(flag, _)| found.contains(*flag)).map(|(_, flag)| flag);
-    let flags = kept.fold(MountFlags::BIND | MountFlags::RDONLY, |flags, flag| flags | flag);
-    mount_remount(point, flags, "").map_err(failed(what()))
-}
-
-fn is_out_of_reach(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied | io::ErrorKind::NotADirectory
-    ) && error.raw_os_error() != Some(Errno::PERM.raw_os_error())
 }
 
 /// Whether this user could rename a folder. One of which it can't be told is mounted on itself for safety.
 fn can_be_moved(folder: &Path) -> bool {
     folder.parent().is_some_and(|parent| access(parent, Access::WRITE_OK) != Err(Errno::ACCESS))
-}
-
-/// Where something is mounted, in the order of mounting.
-fn mount_points() -> Result<Vec<PathBuf>, MountError> {
-    let table = fs::read("/proc/self/mountinfo").map_err(failed("/proc/self/mountinfo"))?;
-    Ok(table.split(|byte| *byte == b'\n').filter_map(mount_point).collect())
-}
-
-/// The fifth field of a line of `mountinfo`(5), in which blanks and backslashes stand as three octal digits.
-fn mount_point(line: &[u8]) -> Option<PathBuf> {
-    use std::os::unix::ffi::OsStringExt as _;
-    let field = line.split(|byte| *byte == b' ').nth(4)?;
-    let mut path = Vec::with_capacity(field.len());
-    let mut rest = field;
-    while let Some((byte, after)) = rest.split_first() {
-        rest = after;
-        let octal = (*byte == b'\\').then(|| after.get(..3)).flatten();
-        let code = octal.and_then(|digits| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 8).ok());
-        path.push(code.unwrap_or(*byte));
-        if code.is_some() {
-            rest = after.get(3..).unwrap_or_default();
-        }
-    }
-    Some(PathBuf::from(std::ffi::OsString::from_vec(path)))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn mount_points_are_read_with_their_escapes() {
-        let line = br"36 35 98:0 /mnt1 /home/a\040b\134c rw,noatime master:1 - ext3 /dev/root rw";
-        assert_eq!(mount_point(line), Some(PathBuf::from(r"/home/a b\c")));
-        assert_eq!(mount_point(b""), None);
-    }
 }

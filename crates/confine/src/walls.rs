@@ -64,7 +64,7 @@ impl Walls {
         standing.read_only = read_only.into_iter().collect();
         standing.hidden = hidden.into_iter().collect();
         if let Some(writable) = &self.writable {
-            // What is written to a device or a setting of a process is on no disk.
+            // Devices and settings of processes are no files. Which of them root reaches is said where its view is made.
             let always = [PathBuf::from("/dev"), PathBuf::from("/proc")];
             let there = writable.iter().chain(&always).filter(|path| path.exists());
             let real: io::Result<BTreeSet<PathBuf>> = there.map(|path| path.canonicalize()).collect();

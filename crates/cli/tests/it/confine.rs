@@ -177,6 +177,43 @@ fn where_only_some_places_can_be_changed_no_other_can() {
     }
 }
 
+/// What is on a disk is read from its device, too, a line in `/proc/sys` starts a program outside, and whoever becomes
+/// another user sees through that user's processes.
+#[test]
+fn root_reaches_nothing_behind_mounts_that_is_no_file() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let home = scene();
+    let work = home.path().join("work");
+    // A node for what is harmless, which is a device all the same.
+    assert!(Command::new("mknod").arg(work.join("node")).args(["c", "1", "3"]).status().unwrap().success());
+    let tried = "
+        (: < node) || echo 'no node'
+        for device in null zero full random urandom; do (: < /dev/$device) || echo \"no $device\"; done
+        for setting in /proc/sys/kernel/core_pattern /proc/sysrq-trigger /proc/irq /sys /sys/kernel; do
+            test ! -w $setting || echo \"$setting can be written\"
+        done
+        echo 100 > /proc/self/oom_score_adj || echo 'not even its own'
+        setpriv --reuid 65534 true || echo 'no other user'
+        setpriv --regid 65534 --clear-groups true || echo 'no other group'
+        grep CapInh /proc/self/status
+        python3 -c 'import pty; pty.openpty(); print(\"a terminal\")'";
+    let walled = Walled { how: "--mount-walls", read_only: &[], hidden: &[], writable: &[] };
+    let mut inherited = Command::new("setpriv");
+    inherited.args(["--inh-caps", "+perfmon,+sys_admin", BACKSTOP]);
+    walled.command(&mut inherited, tried).current_dir(&work);
+    inherited.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let expected = "no node\nno other user\nno other group\nCapInh:\t0000000000000000\na terminal\n";
+    for done in [done(inherited.spawn().unwrap()), walled.run_without_rights(&work, tried)] {
+        assert_eq!(done.out, expected, "{}", done.whole());
+    }
+    // What is narrowed further stays closed.
+    let narrowed = Walled { writable: &[&work], ..walled };
+    let done = narrowed.run(&work, tried);
+    assert_eq!(done.out, expected, "{}", done.whole());
+}
+
 #[test]
 fn a_wall_that_can_not_be_built_starts_nothing() {
     for how in TIERS {
