@@ -71,8 +71,10 @@ pub(crate) fn named_files(loaded: &Loaded) -> BTreeMap<String, Option<Digest>> {
         SecretOrigin::File(path) => Some(from_operator(loaded, path)),
         SecretOrigin::Variable(_) | SecretOrigin::Written => None,
     });
-    let secrets: Vec<PathBuf> = secrets.collect();
-    let named = policy_files(loaded).into_iter().filter(|path| !secrets.contains(path)).map(|path| {
+    // A file has many names.
+    let secrets: Vec<PathBuf> = secrets.map(real).collect();
+    let named = policy_files(loaded).into_iter().filter(|path| !secrets.contains(&real(path.clone())));
+    let named = named.map(|path| {
         let digest = read.get(&*path.to_string_lossy()).copied();
         let digest = digest.or_else(|| text_of(&path).map(|text| Digest::of_text("file", &text)));
         // Another machine may have the same files elsewhere.
@@ -80,4 +82,9 @@ pub(crate) fn named_files(loaded: &Loaded) -> BTreeMap<String, Option<Digest>> {
         (below.unwrap_or(&path).to_string_lossy().into_owned(), digest)
     });
     named.collect()
+}
+
+/// Returns where a path leads, or the path where that is nowhere.
+fn real(path: PathBuf) -> PathBuf {
+    path.canonicalize().unwrap_or(path)
 }

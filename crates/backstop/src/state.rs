@@ -488,15 +488,21 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let password = folder.path().join("password");
         std::fs::write(&password, "short").unwrap();
-        let shown = password.display();
-        let text = format!(
-            "store: {{postgres: {{url: 'postgres://ann@db.example/db', password_file: '{shown}'}}}}\n\
-             hooks: {{at: {{before_tool_call: [{{type: command, command: [python3, '{shown}']}}]}}}}"
-        );
-        let sources = [Source::new(LayerKind::Operator, "/o.yaml", text.as_str())];
-        let loaded = load_sources(&sources, &HookTypes::built_in(&[]), &|_| None).unwrap();
-        assert_eq!(crate::locations::policy_files(&loaded), [password]);
-        assert!(crate::configured::named_files(&loaded).is_empty());
+        let link = folder.path().join("link");
+        std::os::unix::fs::symlink(&password, &link).unwrap();
+        let around = folder.path().join("../").join(folder.path().file_name().unwrap()).join("password");
+        for script in [&password, &link, &around] {
+            let text = format!(
+                "store: {{postgres: {{url: 'postgres://ann@db.example/db', password_file: '{}'}}}}\n\
+                 hooks: {{at: {{before_tool_call: [{{type: command, command: [python3, '{}']}}]}}}}",
+                password.display(),
+                script.display()
+            );
+            let sources = [Source::new(LayerKind::Operator, "/o.yaml", text.as_str())];
+            let loaded = load_sources(&sources, &HookTypes::built_in(&[]), &|_| None).unwrap();
+            assert_eq!(crate::locations::policy_files(&loaded).len(), 1);
+            assert!(crate::configured::named_files(&loaded).is_empty(), "{}", script.display());
+        }
     }
 
     #[test]

@@ -64,7 +64,7 @@ pub(crate) struct Ended {
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct About<'a> {
-    approval: &'a ApprovalId,
+    approval: Cow<'a, str>,
     digest: &'a Digest,
     tool: Cow<'a, str>,
     severity: Severity,
@@ -197,7 +197,8 @@ impl<'a> About<'a> {
     fn of(record: &'a ApprovalRecord) -> Self {
         let request = &record.request;
         Self {
-            approval: &record.id,
+            // One that was written past the store may have any length.
+            approval: audit_id(record.id.as_str()),
             digest: &request.digest,
             tool: audit_id(request.tool_name.canonical()),
             severity: request.severity,

@@ -11,7 +11,7 @@ use backstop_hooks::{ApprovalId, Decision};
 use backstop_store::{
     ANSWERABLE, APPROVAL_ENDED, ApprovalFilter, ApprovalRecord, ApprovalStatus, AskingLimits, AuditFilter,
     Charge, CreateApprovalError, Deletion, DeletionCause, GrantQuery, NewAccessToken, NewInjection,
-    PersonsAnswer, ReservationId, SqliteStore, Store, StoreErrorKind,
+    PersonsAnswer, ReservationId, SqliteStore, Store, StoreErrorKind, audit_id,
 };
 use rusqlite::Connection;
 use serde_json::Value;
@@ -98,6 +98,7 @@ macro_rules! over_both {
 over_both!(
     a_question_that_cannot_be_read_ends_and_stops_no_other,
     what_a_row_says_that_its_question_does_not_stops_no_sweep,
+    the_id_of_no_question_is_too_long_for_its_end,
     lists_leave_out_what_cannot_be_read,
     texts_are_wiped_whatever_stands_before_them,
     numbers_of_others_stop_no_overview,
@@ -192,6 +193,17 @@ async fn what_a_row_says_that_its_question_does_not_stops_no_sweep(place: Place)
     let end = ends.find(|entry| entry.body["approval"].as_str() == Some(id)).unwrap();
     assert_eq!(end.body["digest"].as_str(), Some(digest.as_str()), "{end:?}");
     assert_eq!(place.store.overview().await.unwrap().waiting, 0);
+}
+
+async fn the_id_of_no_question_is_too_long_for_its_end(place: Place) {
+    let (long, sound) = (place.ask("long").await, place.ask("sound").await);
+    let id = "a".repeat(100_000);
+    place.plant(&format!("UPDATE approvals SET id = '{id}' WHERE id = '{}'", long.id)).await;
+    let ended = place.store.expire_approvals(at(3_000)).await.unwrap();
+    assert_eq!(ended.len(), 2);
+    assert_eq!(place.ends(&sound.id).await, ["deadline"]);
+    let told = audit_id(&id).into_owned();
+    assert_eq!(place.ends(&ApprovalId::new(told)).await, ["deadline"]);
 }
 
 async fn lists_leave_out_what_cannot_be_read(place: Place) {
