@@ -236,6 +236,33 @@ fn amount(micros: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Role;
+
+    #[test]
+    fn names_are_shown_as_text_and_not_without_end() {
+        let hostile = format!("\"><img src=x onerror=hit()>\u{202e}{}", "y".repeat(2_000));
+        let name = || hostile.clone();
+        let used = Used { requests: 1, read: 2, written: 3, cost_micros: 4 };
+        let spenders = [Spender { agent: name(), user: name(), model: name(), used }];
+        let (unit, limit) = (Unit::Tokens, Some(9));
+        let budgets =
+            [BudgetLine { name: name(), whose: name(), unit, spent: 1, reserved: 1, limit, until: None }];
+        let shown = Money { since: None, spenders: &spenders, left_out: 1, budgets: &budgets, is_cut: true };
+        let viewer = Viewer {
+            name: "ann".to_owned(),
+            role: Role::Admin,
+            may_answer: true,
+            may_read: true,
+            form_token: String::new(),
+        };
+        let page = money(&viewer, &shown, Timestamp::now());
+        assert!(
+            !page.contains("<img") && !page.contains('\u{202e}') && !page.contains(&"y".repeat(200)),
+            "{page}"
+        );
+        // In the tables of agents, users and models twice each, of budgets three times.
+        assert_eq!(page.matches("&quot;&gt;&lt;img").count(), 9, "{page}");
+    }
 
     #[test]
     fn numbers_are_grouped_and_amounts_have_four_places() {
