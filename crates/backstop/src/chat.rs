@@ -8,14 +8,16 @@
 //!   names another one. They are not held to be the owner.
 //! - *A conversation is its person's alone*, by the key of its session.
 //! - *A run lasts as long as the right to it*: it is stopped when its person may talk no more, and its questions with it; and so does what it left running.
-//! - *Everything is bounded*: conversations, the length of a message, what is shown of a conversation. One run at a time. All conversations under one
-//!   configuration share one set of hooks, so that plugins are loaded once, however many talk.
+//! - *What is left is waited for*: whoever ends all conversations, or what they run on, waits also for those that were left before and have not ended yet.
+//! - *Everything is bounded*: conversations that are open and that are being left, the length of a message, what is shown of a
+//!   conversation. One run at a time. All conversations under one configuration share one set of hooks, so that plugins are loaded once, however many talk.
 //!
 //! Limits: a session does not grow old while it is open here; commands of plugins (`/name`) are for the terminal; and services of plugins are those of the
 //! server itself.
 
 mod conversation;
 mod talk;
+mod tasks;
 
 use std::any::Any;
 use std::fmt;
@@ -28,15 +30,17 @@ use async_trait::async_trait;
 use backstop_agent::{Agent, Output, SessionChoice};
 use backstop_gateway::chat::{Chat, ChatAgent, ChatOpen, ChatPerson, ChatSeen, MOST_MESSAGE, MayNoMore};
 use backstop_hooks::SessionId;
-use tokio::task::JoinSet;
+use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
 use self::conversation::Conversation;
+use self::tasks::{Count, Tasks};
 use crate::builder::Backstop;
 
-/// The most conversations at once, and those of one person.
+/// The most conversations at once, and those of one person. Where as many were left and have not ended, no other one begins.
 const MOST: usize = 8;
 const MOST_OF_PERSON: usize = 3;
+const LIMIT: Count = Count { all: MOST, own: MOST_OF_PERSON };
 /// After how long in which nobody says anything a conversation gives its place to another person's, and after how long it ends by itself.
 const GIVES_WAY: Duration = Duration::from_mins(10);
 const IDLE: Duration = Duration::from_hours(1);
@@ -110,6 +114,8 @@ pub struct Chats {
     open: Mutex<Vec<Arc<Conversation>>>,
     /// One is opened at a time, so that no two take the last place.
     opening: tokio::sync::Mutex<()>,
+    /// What ends conversations that are not open any more, or what one of them runs on.
+    endings: Tasks,
     is_allowed: AtomicBool,
 }
 
@@ -121,6 +127,7 @@ impl Chats {
             own: Weak::clone(own),
             open: Mutex::default(),
             opening: tokio::sync::Mutex::default(),
+            endings: Tasks::default(),
             is_allowed: AtomicBool::new(true),
         })
     }
@@ -137,22 +144,30 @@ impl Chats {
         }
         // One that is being opened may be by the one before.
         let _nobody_opens = self.opening.lock().await;
-        let (all, generation) = (self.all().clone(), self.seats.generation());
-        // Tasks of their own, which go on where nobody waits for them any more.
-        let ending =
-            all.into_iter().map(|one| tokio::spawn(async move { one.unseat_before(generation).await }));
-        for ended in ending.collect::<Vec<_>>() {
-            let _ = ended.await;
+        self.unseat_before();
+        self.endings.ended().await;
+    }
+
+    /// Begins to end what conversations run on by a configuration that is not in force any more.
+    fn unseat_before(&self) {
+        let generation = self.seats.generation();
+        for one in self.all().iter() {
+            let one = Arc::clone(one);
+            self.endings.spawn(None, async move { one.unseat_before(generation).await });
         }
     }
 
-    /// Stops all runs and ends all conversations; their sessions stay. Nobody begins another one.
+    /// Stops all runs and ends all conversations, also those that were left before; their sessions stay. Nobody begins another one. Returns once all have
+    /// ended.
     pub async fn shut_down(&self) {
         self.is_allowed.store(false, Ordering::SeqCst);
         let _nobody_opens = self.opening.lock().await;
-        let all = std::mem::take(&mut *self.all());
-        let mut ending: JoinSet<()> = all.into_iter().map(|one| async move { one.end().await }).collect();
-        while ending.join_next().await.is_some() {}
+        self.end_all();
+        self.endings.ended().await;
+    }
+
+    fn end_all(&self) {
+        while self.end_one(|_| true).is_some() {}
     }
 
     fn all(&self) -> MutexGuard<'_, Vec<Arc<Conversation>>> {
@@ -163,15 +178,23 @@ impl Chats {
         self.all().iter().find(|one| one.is(who, id)).cloned()
     }
 
-    fn take(&self, id: &SessionId) -> Option<Arc<Conversation>> {
+    /// Begins to end a conversation, which is not open any more from then on. It ends whether or not somebody waits for that.
+    fn end_one(&self, which: impl Fn(&Conversation) -> bool) -> Option<JoinHandle<()>> {
+        // INVARIANT (what is left is waited for): both under one lock, so that each conversation is open or among those that end.
         let mut all = self.all();
-        let at = all.iter().position(|one| one.id == *id)?;
-        Some(all.remove(at))
+        let at = all.iter().position(|one| which(one))?;
+        let one = all.remove(at);
+        let who = one.who.clone();
+        Some(self.endings.spawn(Some(&who), async move { one.end().await }))
     }
 
     /// Makes room for one more. Where a person has as many as they may, the one is left that they used the longest time ago and that does nothing; where there
     /// are as many as there may be, such a one of anybody in which nobody said anything for a while.
     async fn room(&self, who: &ChatPerson) -> Result<(), String> {
+        let ending = self.endings.count(who);
+        if !ending.has_room(LIMIT) {
+            return Err(format!("{} were left and have not ended yet. Try again later.", too_many(ending)));
+        }
         let left = {
             let all = self.all();
             let own = all.iter().filter(|one| one.who == *who).count();
@@ -192,8 +215,8 @@ impl Chats {
                 false => format!("{MOST} conversations are open, as many as there may be. Try again later."),
             })?
         };
-        if let Some(left) = self.take(&left) {
-            left.end().await;
+        if let Some(ended) = self.end_one(|one| one.id == left) {
+            let _ = ended.await;
         }
         Ok(())
     }
@@ -225,14 +248,21 @@ impl Chats {
     }
 }
 
+fn too_many(now: Count) -> String {
+    match now.own {
+        own @ MOST_OF_PERSON.. => format!("{own} conversations of yours"),
+        _ => format!("{} conversations", now.all),
+    }
+}
+
 /// Ends a conversation in which nobody said anything for long.
 async fn end_some_day(chats: Weak<Chats>, one: Weak<Conversation>) {
     loop {
         sleep(LOOK).await;
         let (Some(chats), Some(one)) = (chats.upgrade(), one.upgrade()) else { return };
         if !one.is_running() && one.unused_for() >= IDLE {
-            chats.take(&one.id);
-            return one.end().await;
+            chats.end_one(|other| other.id == one.id);
+            return;
         }
     }
 }
@@ -272,11 +302,8 @@ impl Chat for Chats {
     }
 
     async fn leave(&self, who: &ChatPerson, id: &SessionId) {
-        if self.find(who, id).is_some()
-            && let Some(left) = self.take(id)
-        {
-            // It ends whether or not somebody waits for that.
-            let _ = tokio::spawn(async move { left.end().await }).await;
+        if let Some(ended) = self.end_one(|one| one.is(who, id)) {
+            let _ = ended.await;
         }
     }
 
