@@ -9,7 +9,7 @@
 //! - *A conversation is its person's alone*, by the key of its session.
 //! - *A run lasts as long as the right to it*: it is stopped when its person may talk no more, and its questions with it; and so does what it left running.
 //! - *What is left is waited for*: whoever ends all conversations, or what they run on, waits also for those that were left before and have not ended yet.
-//! - *Everything is bounded*: conversations that are open and that are being left, the length of a message, what is shown of a
+//! - *Everything is bounded*: conversations that are open, that are being opened and that are being left, the length of a message, what is shown of a
 //!   conversation. One run at a time. All conversations under one configuration share one set of hooks, so that plugins are loaded once, however many talk.
 //!
 //! Limits: a session does not grow old while it is open here; commands of plugins (`/name`) are for the terminal; and services of plugins are those of the
@@ -37,7 +37,8 @@ use self::conversation::Conversation;
 use self::tasks::{Count, Tasks};
 use crate::builder::Backstop;
 
-/// The most conversations at once, and those of one person. Where as many were left and have not ended, no other one begins.
+/// The most conversations at once, and those of one person. As many may be in the course of being opened, and where as
+/// many were left and have not ended, no other one begins.
 const MOST: usize = 8;
 const MOST_OF_PERSON: usize = 3;
 const LIMIT: Count = Count { all: MOST, own: MOST_OF_PERSON };
@@ -114,6 +115,8 @@ pub struct Chats {
     open: Mutex<Vec<Arc<Conversation>>>,
     /// One is opened at a time, so that no two take the last place.
     opening: tokio::sync::Mutex<()>,
+    /// Those that are being opened, or wait for it.
+    openings: Tasks,
     /// What ends conversations that are not open any more, or what one of them runs on.
     endings: Tasks,
     is_allowed: AtomicBool,
@@ -127,6 +130,7 @@ impl Chats {
             own: Weak::clone(own),
             open: Mutex::default(),
             opening: tokio::sync::Mutex::default(),
+            openings: Tasks::default(),
             endings: Tasks::default(),
             is_allowed: AtomicBool::new(true),
         })
@@ -142,6 +146,8 @@ impl Chats {
         for one in self.all().iter() {
             one.stop("Stopped: another configuration came into force. What you say next is judged by it.");
         }
+        // At once, and not when all who wait for one to be opened are through.
+        self.unseat_before();
         // One that is being opened may be by the one before.
         let _nobody_opens = self.opening.lock().await;
         self.unseat_before();
@@ -161,6 +167,8 @@ impl Chats {
     /// ended.
     pub async fn shut_down(&self) {
         self.is_allowed.store(false, Ordering::SeqCst);
+        // At once, and not when all who wait for one to be opened are through.
+        self.end_all();
         let _nobody_opens = self.opening.lock().await;
         self.end_all();
         self.endings.ended().await;
@@ -224,8 +232,11 @@ impl Chats {
     /// Opens one, also where whoever asked does not wait for it: what was begun is open, or has ended.
     async fn open_one(&self, who: &ChatPerson, choice: SessionChoice) -> Result<SessionId, String> {
         let own = self.own.upgrade().ok_or("Nobody may begin a conversation now.")?;
-        let who = who.clone();
-        let opening = tokio::spawn(async move { own.open_whole(&who, choice).await });
+        let whose = who.clone();
+        let opening = async move { own.open_whole(&whose, choice).await };
+        let opening = self.openings.spawn_within(LIMIT, who, opening).map_err(|now| {
+            format!("{} are being opened, as many as there may be. Try again later.", too_many(now))
+        })?;
         opening.await.unwrap_or_else(|_| Err("It can't be opened: a bug in Backstop.".to_owned()))
     }
 

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "tests fail loudly, helpers of tests too")]
 
 use std::future::poll_fn;
+use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -13,6 +14,7 @@ use backstop::agent::tools::{Limits, Toolbox, Workspace};
 use backstop::agent::{Agent, AgentParts, AgentSettings, OneModel, Output};
 use backstop::engine::Attendance;
 use backstop::gateway::{Chat as _, ChatAgent};
+use backstop::hooks::SessionId;
 use backstop::llm::{Api, Model, ModelRequest, ModelStream, Script, ScriptedModel};
 use backstop::store::{SqliteStore, Store};
 use backstop::{Backstop, ChatBase, ChatSeat, ChatSeats, Chats, MakingSeat};
@@ -108,6 +110,12 @@ fn always() -> MayNoMore {
     Box::pin(std::future::pending())
 }
 
+/// A call that leaves a process running, which writes down its number.
+fn leaves_one() -> String {
+    let arguments = json!({"command": "echo $$ > left.txt; sleep 600", "background": true});
+    json!({"tool_calls": [{"name": "exec", "arguments": arguments}]}).to_string()
+}
+
 fn answers() -> String {
     json!({"text": "done"}).to_string()
 }
@@ -166,6 +174,32 @@ impl House {
         Arc::strong_count(&self.seats.alive) - 1
     }
 
+    fn is_running(&self, who: &ChatPerson, id: &SessionId) -> bool {
+        self.chats.seen(who, id).unwrap().is_running
+    }
+
+    /// The process that a call left running, once it is there.
+    async fn left(&self) -> PathBuf {
+        let file = self.seats.folder.path().join("left.txt");
+        let process = until("something was left running", || {
+            let id = std::fs::read_to_string(&file).ok()?;
+            id.ends_with('\n').then(|| PathBuf::from("/proc").join(id.trim()))
+        });
+        let process = process.await;
+        std::fs::remove_file(file).unwrap();
+        process
+    }
+
+    /// Begins a conversation that leaves a process running.
+    async fn begin_and_leave_one(&self, who: &ChatPerson) -> (SessionId, PathBuf) {
+        let id = self.chats.begin(who).await.unwrap();
+        self.chats.say(who, &id, "leave one".to_owned(), always()).unwrap();
+        let process = self.left().await;
+        until("it was done", || (!self.is_running(who, &id)).then_some(())).await;
+        assert!(process.is_dir());
+        (id, process)
+    }
+
     /// Begins conversations, and leaves them while their runs wait at the gate, so that they can't end. Nobody waits for that.
     async fn leave_at_the_gate(&self, who: &ChatPerson, count: usize) {
         self.gate(true);
@@ -185,6 +219,60 @@ impl House {
             assert!(go_on(&mut leaving).await.is_pending());
             assert!(self.chats.seen(who, id).is_none());
         }
+    }
+}
+
+#[tokio::test]
+async fn who_waits_for_a_conversation_to_be_opened_is_one_of_few() {
+    let house = House::new(&[answers()]);
+    house.gate(false);
+    let people = ["ann", "ann", "ann", "bob", "bob", "bob", "eve", "eve"].map(person);
+    let mut opening: Vec<_> = people.iter().map(|who| house.chats.begin(who)).collect();
+    for (at, one) in opening.iter_mut().enumerate() {
+        assert!(go_on(one).await.is_pending());
+        if at == 2 {
+            let refused = go_on(&mut house.chats.begin(&people[0])).await;
+            let Poll::Ready(Err(why)) = refused else { panic!("a fourth waits: {refused:?}") };
+            assert!(why.starts_with("3 conversations of yours are being opened"), "{why}");
+        }
+    }
+    // Whoever does not wait for it any more, has it opened all the same.
+    drop(opening.pop());
+    let (dan, eve) = (person("dan"), person("eve"));
+    let refused = go_on(&mut house.chats.begin(&dan)).await;
+    let Poll::Ready(Err(why)) = refused else { panic!("a ninth waits: {refused:?}") };
+    assert!(why.starts_with("8 conversations are being opened"), "{why}");
+    house.gate(true);
+    for one in opening {
+        one.await.unwrap();
+    }
+    until("all were opened", || (house.chats.open(&eve).len() == 2).then_some(())).await;
+    let why = house.chats.begin(&dan).await.unwrap_err();
+    assert!(why.starts_with("8 conversations are open"), "{why}");
+    house.chats.shut_down().await;
+    assert_eq!(house.alive(), 0);
+}
+
+#[tokio::test]
+async fn what_is_left_running_ends_before_whoever_opens_a_conversation_is_through() {
+    for may_talk in [true, false] {
+        let house = House::new(&[leaves_one(), answers()]);
+        let (ann, bob) = (person("ann"), person("bob"));
+        let (_, process) = house.begin_and_leave_one(&ann).await;
+        house.gate(false);
+        let mut opening = house.chats.begin(&bob);
+        assert!(go_on(&mut opening).await.is_pending());
+        house.came(2).await;
+        house.another_configuration();
+        let chats = Arc::clone(&house.chats);
+        let renewed = tokio::spawn(async move { chats.renew(may_talk).await });
+        until("it ended", || (!process.is_dir()).then_some(())).await;
+        assert!(!renewed.is_finished(), "what is being opened is by the configuration before");
+        house.gate(true);
+        renewed.await.unwrap();
+        assert_eq!(house.alive(), 0, "so it ended as well");
+        opening.await.unwrap();
+        assert_eq!(house.chats.open(&bob).len(), usize::from(may_talk));
     }
 }
 

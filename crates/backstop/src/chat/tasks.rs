@@ -53,6 +53,28 @@ impl Tasks {
         start(goes_on, work)
     }
 
+    /// Begins one, unless a person has as many as they may have, or all together.
+    ///
+    /// # Errors
+    ///
+    /// How many there are.
+    pub(super) fn spawn_within<T: Send + 'static>(
+        &self,
+        most: Count,
+        who: &ChatPerson,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> Result<JoinHandle<T>, Count> {
+        let goes_on = {
+            let mut tasks = self.under_way();
+            let now = count(&tasks, who);
+            if !now.has_room(most) {
+                return Err(now);
+            }
+            add(&mut tasks, Some(who))
+        };
+        Ok(start(goes_on, work))
+    }
+
     /// Returns once all that are under way now are over.
     pub(super) async fn ended(&self) {
         let all: Vec<_> = self.under_way().iter().map(|task| task.over.clone()).collect();
