@@ -118,7 +118,7 @@ pub struct Chats {
     /// Those that are being opened, or wait for it.
     openings: Tasks,
     /// What ends conversations that are not open any more, or what one of them runs on.
-    endings: Tasks,
+    endings: Arc<Tasks>,
     is_allowed: AtomicBool,
 }
 
@@ -131,7 +131,7 @@ impl Chats {
             open: Mutex::default(),
             opening: tokio::sync::Mutex::default(),
             openings: Tasks::default(),
-            endings: Tasks::default(),
+            endings: Arc::default(),
             is_allowed: AtomicBool::new(true),
         })
     }
@@ -251,7 +251,7 @@ impl Chats {
             return Ok(id.clone());
         }
         self.room(who).await?;
-        let one = Conversation::open(self.seats.as_ref(), who, choice).await?;
+        let one = Conversation::open(self.seats.as_ref(), &self.endings, who, choice).await?;
         let (id, weak) = (one.id.clone(), Arc::downgrade(&one));
         self.all().push(one);
         tokio::spawn(end_some_day(Weak::clone(&self.own), weak));

@@ -18,9 +18,9 @@ use backstop::hooks::SessionId;
 use backstop::llm::{Api, Model, ModelRequest, ModelStream, Script, ScriptedModel};
 use backstop::store::{SqliteStore, Store};
 use backstop::{Backstop, ChatBase, ChatSeat, ChatSeats, Chats, MakingSeat};
-use backstop_gateway::chat::{ChatPerson, MayNoMore};
+use backstop_gateway::chat::{ChatLine, ChatPerson, MayNoMore};
 use serde_json::json;
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -333,6 +333,46 @@ async fn who_leaves_conversations_that_do_not_end_begins_no_more_of_them() {
     // What remains is his.
     until("they ended", || (house.alive() == 1).then_some(())).await;
     house.chats.begin(&ann).await.unwrap();
+    house.chats.shut_down().await;
+    assert_eq!(house.alive(), 0);
+}
+
+#[tokio::test]
+async fn what_a_run_left_that_panicked_ends() {
+    let house = House::breaking(&[leaves_one(), answers()], 1);
+    let ann = person("ann");
+    let id = house.chats.begin(&ann).await.unwrap();
+    house.chats.say(&ann, &id, "leave one".to_owned(), always()).unwrap();
+    let process = house.left().await;
+    until("it ended", || (!process.is_dir()).then_some(())).await;
+    until("the run was over", || (!house.is_running(&ann, &id)).then_some(())).await;
+    let told = |seen: &[ChatLine]| matches!(seen.last(), Some(ChatLine::Ended(why)) if why.contains("a bug in Backstop"));
+    assert!(told(&house.chats.seen(&ann, &id).unwrap().lines));
+    assert_eq!(house.alive(), 0);
+    // What is said next begins anew.
+    house.chats.say(&ann, &id, "again".to_owned(), always()).unwrap();
+    until("it was answered", || (!house.is_running(&ann, &id)).then_some(())).await;
+    assert!(!told(&house.chats.seen(&ann, &id).unwrap().lines));
+    house.chats.shut_down().await;
+    assert_eq!(house.alive(), 0);
+}
+
+#[tokio::test]
+async fn what_a_run_left_ends_where_nobody_can_tell_whether_its_person_may_talk() {
+    let house = House::new(&[leaves_one(), answers()]);
+    let ann = person("ann");
+    let id = house.chats.begin(&ann).await.unwrap();
+    let (breaks, told) = oneshot::channel::<()>();
+    let until_then = Box::pin(async move {
+        told.await.unwrap();
+        panic!("looking breaks");
+    });
+    house.chats.say(&ann, &id, "leave one".to_owned(), until_then).unwrap();
+    let process = house.left().await;
+    until("it was done", || (!house.is_running(&ann, &id)).then_some(())).await;
+    assert!(process.is_dir());
+    breaks.send(()).unwrap();
+    until("it ended", || (!process.is_dir()).then_some(())).await;
     house.chats.shut_down().await;
     assert_eq!(house.alive(), 0);
 }

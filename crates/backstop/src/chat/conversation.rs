@@ -8,9 +8,11 @@ use backstop_agent::tools::CancelToken;
 use backstop_agent::{AgentSession, Leaving, Output, SessionChoice, TurnInput, TurnOutcome};
 use backstop_gateway::chat::{ChatLine, ChatOpen, ChatPerson, ChatSeen, MayNoMore};
 use backstop_hooks::{Requester, SessionId};
+use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
 
 use super::talk::Talk;
+use super::tasks::Tasks;
 use super::{ChatSeat, ChatSeats};
 
 pub(super) struct Conversation {
@@ -26,6 +28,8 @@ pub(super) struct Conversation {
     /// What looks, between runs, whether its person may still talk.
     watch: Mutex<Option<AbortHandle>>,
     seat: tokio::sync::Mutex<Option<Seated>>,
+    /// What ends in its own time, and is waited for with all others.
+    endings: Arc<Tasks>,
 }
 
 /// What stops a run, and why it was.
@@ -72,6 +76,7 @@ impl Seated {
 impl Conversation {
     pub(super) async fn open(
         seats: &dyn ChatSeats,
+        endings: &Arc<Tasks>,
         who: &ChatPerson,
         choice: SessionChoice,
     ) -> Result<Arc<Self>, String> {
@@ -90,6 +95,7 @@ impl Conversation {
             generation: AtomicU64::new(seated.generation),
             watch: Mutex::default(),
             seat: tokio::sync::Mutex::new(Some(seated)),
+            endings: Arc::clone(endings),
         }))
     }
 
@@ -175,14 +181,16 @@ impl Conversation {
     /// Ends what the agent left running once its person may talk no more, although no run goes on.
     fn watch(self: &Arc<Self>, until: MayNoMore) {
         let weak = Arc::downgrade(self);
-        let task = tokio::spawn(async move {
-            until.await;
-            if let Some(one) = weak.upgrade() {
-                // Its own task: who says something meanwhile must not cut it off.
-                tokio::spawn(async move { one.unseat().await });
+        let looks = tokio::spawn(until);
+        self.watched_by(Some(looks.abort_handle()));
+        // Its own task: who says something meanwhile must not cut off what it ends.
+        tokio::spawn(async move {
+            let is_cut_off = looks.await.is_err_and(|error| error.is_cancelled());
+            // Where looking failed, nobody would learn of it any more.
+            if !is_cut_off && let Some(one) = weak.upgrade() {
+                one.unseat().await;
             }
         });
-        self.watched_by(Some(task.abort_handle()));
     }
 
     /// Begins a run about a message.
@@ -264,18 +272,27 @@ impl Conversation {
     }
 }
 
-/// A run, which is over when this is dropped, however it ended.
+/// A run, which is over when this is dropped, however it ended; after a panic once what it left running has ended, which nobody would watch.
 struct Running {
     one: Arc<Conversation>,
-    /// Its person was told how it ended.
+    /// Its person was told how it ended, and whoever told them sees to what it left running.
     is_told: bool,
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
         let Self { one, is_told } = self;
-        if !*is_told {
+        if !std::mem::replace(is_told, true) {
             one.talk.ended(Err("a bug in Backstop".to_owned()), None);
+            // Without a runtime the process is going away, and takes along what it left.
+            if Handle::try_current().is_ok() {
+                let ends = Self { one: Arc::clone(one), is_told: true };
+                one.endings.spawn(None, async move {
+                    ends.one.unseat().await;
+                    drop(ends);
+                });
+                return;
+            }
         }
         one.run().take();
         one.use_it();
