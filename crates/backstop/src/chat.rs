@@ -252,9 +252,9 @@ impl Chats {
         }
         self.room(who).await?;
         let one = Conversation::open(self.seats.as_ref(), &self.endings, who, choice).await?;
-        let (id, weak) = (one.id.clone(), Arc::downgrade(&one));
+        let id = one.id.clone();
+        one.ends_some_day(&tokio::spawn(end_some_day(Weak::clone(&self.own), Arc::downgrade(&one))));
         self.all().push(one);
-        tokio::spawn(end_some_day(Weak::clone(&self.own), weak));
         Ok(id)
     }
 }

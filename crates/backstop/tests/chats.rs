@@ -376,3 +376,16 @@ async fn what_a_run_left_ends_where_nobody_can_tell_whether_its_person_may_talk(
     house.chats.shut_down().await;
     assert_eq!(house.alive(), 0);
 }
+
+#[tokio::test]
+async fn what_was_left_leaves_no_task_behind() {
+    let house = House::new(&[answers()]);
+    let ann = person("ann");
+    let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
+    let before = tasks();
+    for _ in 0..5 {
+        let id = house.chats.begin(&ann).await.unwrap();
+        house.chats.leave(&ann, &id).await;
+    }
+    until("no task goes on", || (tasks() <= before).then_some(())).await;
+}

@@ -9,7 +9,7 @@ use backstop_agent::{AgentSession, Leaving, Output, SessionChoice, TurnInput, Tu
 use backstop_gateway::chat::{ChatLine, ChatOpen, ChatPerson, ChatSeen, MayNoMore};
 use backstop_hooks::{Requester, SessionId};
 use tokio::runtime::Handle;
-use tokio::task::AbortHandle;
+use tokio::task::{AbortHandle, JoinHandle};
 
 use super::talk::Talk;
 use super::tasks::Tasks;
@@ -27,6 +27,8 @@ pub(super) struct Conversation {
     generation: AtomicU64,
     /// What looks, between runs, whether its person may still talk.
     watch: Mutex<Option<AbortHandle>>,
+    /// What ends it where nobody says anything for long.
+    some_day: OnceLock<AbortHandle>,
     seat: tokio::sync::Mutex<Option<Seated>>,
     /// What ends in its own time, and is waited for with all others.
     endings: Arc<Tasks>,
@@ -94,6 +96,7 @@ impl Conversation {
             is_over: AtomicBool::new(false),
             generation: AtomicU64::new(seated.generation),
             watch: Mutex::default(),
+            some_day: OnceLock::new(),
             seat: tokio::sync::Mutex::new(Some(seated)),
             endings: Arc::clone(endings),
         }))
@@ -144,9 +147,17 @@ impl Conversation {
         true
     }
 
+    /// Is ended by this task where nobody says anything for long. What has ended needs it no more.
+    pub(super) fn ends_some_day(&self, task: &JoinHandle<()>) {
+        self.some_day.get_or_init(|| task.abort_handle());
+    }
+
     /// Ends it, once its run has come to its end.
     pub(super) async fn end(&self) {
         self.is_over.store(true, Ordering::SeqCst);
+        if let Some(task) = self.some_day.get() {
+            task.abort();
+        }
         self.watched_by(None);
         self.stop("Stopped: the conversation was left.");
         self.unseat().await;
