@@ -265,6 +265,11 @@ impl Confined {
         let moved = links.iter().zip(&self.led).filter(|(link, led)| std::fs::read_link(link).ok() != **led);
         made.chain(moved.map(|(link, _)| link)).map(PathBuf::as_path)
     }
+
+    /// Protected names whose walls are gone since something else was put there from outside.
+    pub(crate) fn replaced(&self) -> impl Iterator<Item = &Path> {
+        self.standing.replaced()
+    }
 }
 
 fn why_not(probe: &Probe) -> String {

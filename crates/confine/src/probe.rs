@@ -37,6 +37,7 @@ impl Tier {
                 SERVICES,
                 "protected names that do not exist yet",
                 "links to protected places, which can be replaced",
+                "protected places where a program outside puts another file while the run lasts",
             ],
             Self::Landlock => &[
                 SERVICES,

@@ -16,7 +16,8 @@ use rustix::io::Errno;
 use rustix::mount::{MountFlags, mount_bind};
 use rustix::process::geteuid;
 use rustix::thread::{
-    CapabilitySet, CapabilitySets, capabilities, remove_capability_from_bounding_set, set_capabilities,
+    CapabilitySet, CapabilitySets, capabilities, capability_is_in_bounding_set,
+    remove_capability_from_bounding_set, set_capabilities,
 };
 
 use crate::mount_table::{Mounted, add_flags, is_out_of_reach, mount_table};
@@ -24,8 +25,9 @@ use crate::mounts::{MountError, failed, on_itself};
 
 /// The rights that change only what root may do with its own files and processes, which the walls are around. With any other one, such as `CAP_SYS_ADMIN`, a wall could be taken
 /// down or reached around. `CAP_PERFMON` reads the environment of every process since Linux 6.13 (`may_access_mm` in kernel/fork.c), `CAP_NET_RAW` what passes on the loopback, with
-/// `CAP_NET_ADMIN` a port is somebody else's, and with `CAP_SETUID` one is a user whose processes outside show their view of the disk (`/proc/PID/root`).
-const RIGHTS: [CapabilitySet; 12] = [
+/// `CAP_NET_ADMIN` a port is somebody else's, with `CAP_SETUID` one is a user whose processes outside show their view of the disk (`/proc/PID/root`), and `CAP_SYS_CHROOT` leads out of a
+/// folder that is the root here, to mounts that are not in sight.
+const RIGHTS: [CapabilitySet; 11] = [
     CapabilitySet::CHOWN,
     CapabilitySet::DAC_OVERRIDE,
     CapabilitySet::FOWNER,
@@ -34,7 +36,6 @@ const RIGHTS: [CapabilitySet; 12] = [
     CapabilitySet::SETPCAP,
     CapabilitySet::NET_BIND_SERVICE,
     CapabilitySet::IPC_LOCK,
-    CapabilitySet::SYS_CHROOT,
     CapabilitySet::SYS_NICE,
     CapabilitySet::AUDIT_WRITE,
     CapabilitySet::SETFCAP,
@@ -82,8 +83,9 @@ const FILES: [&str; 19] = [
     "zfs",
 ];
 
-/// Closes what is reached without files. For who is not root the rights of a device and of a setting stand in the way already.
+/// Closes what is reached without files. For who is not root the rights of a device and of a setting stand in the way already, but not those of their own terminals.
 pub(crate) fn close_devices_and_settings() -> Result<(), MountError> {
+    close_terminals()?;
     if !geteuid().is_root() {
         return Ok(());
     }
@@ -99,12 +101,17 @@ pub(crate) fn close_devices_and_settings() -> Result<(), MountError> {
         kept.insert(asked.to_path_buf());
     }
     let table = mount_table()?;
+    let is_setting =
+        |mounted: &Mounted| mounted.is_virtual() && !is_files(&mounted.kind) && !shows_processes(mounted);
+    let settings: BTreeSet<&PathBuf> =
+        table.iter().filter(|(_, mounted)| is_setting(mounted)).map(|(point, _)| point).collect();
     for (point, mounted) in &table {
         let mut more = MountFlags::empty();
-        if mounted.kind != "devpts" && !kept.contains(point) {
+        // Where containers mask a file, they mount a harmless device over it.
+        if mounted.kind != "devpts" && !kept.contains(point) && !is_harmless(point) {
             more |= MountFlags::NODEV;
         }
-        if mounted.is_virtual && !is_files(&mounted.kind) && !shows_processes(mounted) {
+        if point.ancestors().any(|above| settings.contains(&above.to_path_buf())) {
             more |= MountFlags::RDONLY;
         }
         match add_flags(point, mounted, more) {
@@ -121,7 +128,7 @@ pub(crate) fn close_devices_and_settings() -> Result<(), MountError> {
 
 /// Returns whether something belongs to processes there, which they change, besides the settings of the kernel.
 fn shows_processes(mounted: &Mounted) -> bool {
-    mounted.kind == "proc" && mounted.is_whole
+    mounted.kind == "proc" && mounted.is_whole()
 }
 
 fn is_files(kind: &str) -> bool {
@@ -159,13 +166,8 @@ fn close_settings(proc: &Path) -> Result<(), MountError> {
 /// Returns the devices that stay: those that are harmless, and the terminal that the program has anyway.
 fn harmless_devices() -> BTreeSet<PathBuf> {
     let dev = Path::new("/dev");
-    let has = |path: &Path, number| number_of(path) == Some(number);
-    let mut kept: BTreeSet<PathBuf> = DEVICES
-        .iter()
-        .map(|(name, number)| (dev.join(name), *number))
-        .filter(|(path, number)| has(path, *number))
-        .map(|(path, _)| path)
-        .collect();
+    let mut kept: BTreeSet<PathBuf> =
+        DEVICES.iter().map(|(name, _)| dev.join(name)).filter(|path| is_harmless(path)).collect();
     for folder in [dev.to_path_buf(), dev.join("dri"), dev.join("nvidia-caps")] {
         let found = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
         let computes = |path: &PathBuf| {
@@ -174,11 +176,39 @@ fn harmless_devices() -> BTreeSet<PathBuf> {
         };
         kept.extend(found.filter(computes));
     }
+    kept.extend(own_terminals());
+    kept
+}
+
+fn is_harmless(path: &Path) -> bool {
+    let number = number_of(path);
+    DEVICES.iter().any(|(_, harmless)| Some(*harmless) == number)
+}
+
+/// The terminals that are open here, and stay so behind the walls.
+fn own_terminals() -> impl Iterator<Item = PathBuf> {
     let terminals = [io::stdin().is_terminal(), io::stdout().is_terminal(), io::stderr().is_terminal()];
     let open = (0..).zip(terminals).filter(|(_, is_terminal)| *is_terminal);
     let named = open.filter_map(|(number, _): (u8, _)| fs::read_link(format!("/proc/self/fd/{number}")).ok());
-    kept.extend(named.filter(|path| path.starts_with(dev) && number_of(path).is_some()));
-    kept
+    named.filter(|path| path.starts_with("/dev") && number_of(path).is_some())
+}
+
+/// Lets nobody read what is typed into another terminal, which may be where people answer, nor write there. Those that are opened later are not
+/// known.
+fn close_terminals() -> Result<(), MountError> {
+    let own: BTreeSet<PathBuf> = own_terminals().collect();
+    let all = fs::read_dir("/dev/pts").into_iter().flatten().flatten().map(|entry| entry.path());
+    let is_terminal = |path: &PathBuf| {
+        path.file_name().is_some_and(|name| name.as_encoded_bytes().iter().all(u8::is_ascii_digit))
+    };
+    for path in all.filter(|path| is_terminal(path) && !own.contains(path)) {
+        match mount_bind("/dev/null", &path) {
+            // It was closed meanwhile.
+            Err(Errno::NOENT) => {}
+            done => done.map_err(failed(path.display().to_string()))?,
+        }
+    }
+    Ok(())
 }
 
 /// The number of a device that is no disk.
@@ -194,13 +224,15 @@ pub(crate) fn drop_rights() -> Result<(), MountError> {
         // What is inherited from who started this would outlive the bound.
         let held = capabilities(None)?;
         set_capabilities(None, CapabilitySets { inheritable: CapabilitySet::empty(), ..held })?;
-        let rights = CapabilitySet::all().iter_names().map(|(_, right)| right);
+        // By number: a newer kernel has rights that have no name here.
+        let rights = (0..u64::BITS).map(|number| CapabilitySet::from_bits_retain(1 << number));
         for right in rights.filter(|right| !RIGHTS.contains(right)) {
             match remove_capability_from_bounding_set(right) {
-                // An older kernel does not know all of them.
+                // This kernel does not know so many.
                 Ok(()) | Err(Errno::INVAL) => {}
-                // Root of a container may keep none of them.
-                Err(Errno::PERM) if !geteuid().is_root() => {}
+                // Root of a container may keep none of them, and whoever may drop none may have lost them before.
+                Err(Errno::PERM)
+                    if !geteuid().is_root() || !capability_is_in_bounding_set(right).unwrap_or(true) => {}
                 Err(error) => return Err(error),
             }
         }

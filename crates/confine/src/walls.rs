@@ -1,8 +1,12 @@
 //! What is walled off, and what of it is there to be walled off.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+
+#[cfg(target_os = "linux")]
+use crate::mount_table::other_names;
 
 /// What a confined tree can't do to the disk. Paths are absolute; a folder stands for all in it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -24,6 +28,8 @@ pub struct Standing {
     pub(crate) hidden: Vec<PathBuf>,
     pub(crate) sockets: Vec<PathBuf>,
     pub(crate) writable: Option<Vec<PathBuf>>,
+    /// What the protected names were when they were looked at.
+    found: BTreeMap<PathBuf, Identity>,
     /// Protected names that do not exist: a tree could make them.
     pub missing: Vec<PathBuf>,
     /// Protected names that are links: what they point to is protected, and the link could be replaced.
@@ -46,6 +52,10 @@ impl Walls {
                 }
             }
         }
+        for real in [&mut read_only, &mut hidden] {
+            let elsewhere = other_names(real)?;
+            real.extend(elsewhere);
+        }
         // What lies in something hidden is hidden.
         let outer = hidden.clone();
         let is_inside = |path: &Path| path.ancestors().skip(1).any(|above| outer.contains(above));
@@ -61,6 +71,11 @@ impl Walls {
             |path: &Path| path.ancestors().skip(1).any(|above| is_among(&standing.sockets, above));
         hidden.retain(|path| !is_closed(path));
         read_only.retain(|path| !is_closed(path));
+        standing.found = read_only
+            .iter()
+            .chain(&hidden)
+            .filter_map(|path| Some((path.clone(), identity(path)?)))
+            .collect();
         standing.read_only = read_only.into_iter().collect();
         standing.hidden = hidden.into_iter().collect();
         if let Some(writable) = &self.writable {
@@ -74,7 +89,20 @@ impl Walls {
     }
 }
 
+/// Nothing is known of mounts there.
+#[cfg(not(target_os = "linux"))]
+fn other_names(_: &BTreeSet<PathBuf>) -> io::Result<BTreeSet<PathBuf>> {
+    Ok(BTreeSet::new())
+}
+
 impl Standing {
+    /// Returns the protected names that are something else by now, as others replaced it: the walls were around what they had been. What is behind the walls can't do that.
+    pub fn replaced(&self) -> impl Iterator<Item = &Path> {
+        let is_other =
+            |path: &PathBuf| self.found.get(path).is_some_and(|found| identity(path) != Some(*found));
+        self.read_only.iter().chain(&self.hidden).filter(move |path| is_other(path)).map(PathBuf::as_path)
+    }
+
     fn find(&mut self, path: &Path) -> io::Result<Option<PathBuf>> {
         if !path.is_absolute() {
             let why = format!("`{}` is not absolute", path.display());
@@ -149,6 +177,13 @@ impl Standing {
     }
 }
 
+/// Which file it is, of which file system.
+type Identity = (u64, u64);
+
+fn identity(path: &Path) -> Option<Identity> {
+    path.symlink_metadata().map(|met| (met.dev(), met.ino())).ok()
+}
+
 fn is_among(paths: &[PathBuf], path: &Path) -> bool {
     paths.iter().any(|one| one == path)
 }
@@ -219,6 +254,25 @@ mod tests {
         let divided = |path: &str| standing.is_divided(Path::new(path));
         assert!(divided("/") && divided("/home/u") && divided("/home/u/.agent"));
         assert!(!divided("/home/u/.data") && !divided("/home/u/other") && !divided("/usr"));
+    }
+
+    #[test]
+    fn what_others_replace_is_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let real = folder.path().canonicalize().unwrap();
+        let [kept, written, swapped, removed] =
+            ["kept", "written", "swapped", "removed"].map(|name| real.join(name));
+        let all = BTreeSet::from([kept, written.clone(), swapped.clone(), removed.clone()]);
+        for path in &all {
+            std::fs::write(path, "one").unwrap();
+        }
+        let standing = Walls { read_only: all, ..Walls::default() }.stand().unwrap();
+        assert_eq!(standing.replaced().count(), 0);
+        std::fs::write(&written, "two").unwrap();
+        std::fs::write(real.join("new"), "two").unwrap();
+        std::fs::rename(real.join("new"), &swapped).unwrap();
+        std::fs::remove_file(&removed).unwrap();
+        assert_eq!(standing.replaced().collect::<Vec<_>>(), [&removed, &swapped]);
     }
 
     #[test]

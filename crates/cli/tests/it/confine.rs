@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use backstop::confine::Group;
 
-use super::support::{BACKSTOP, Done, ModelServer, User, done};
+use super::support::{BACKSTOP, Done, ModelServer, User, done, until};
 
 /// The walls of a launcher, and a program behind them.
 struct Walled<'a> {
@@ -212,6 +212,79 @@ fn root_reaches_nothing_behind_mounts_that_is_no_file() {
     let narrowed = Walled { writable: &[&work], ..walled };
     let done = narrowed.run(&work, tried);
     assert_eq!(done.out, expected, "{}", done.whole());
+}
+
+/// A file system may be mounted more than once.
+#[test]
+fn what_is_protected_is_protected_by_all_of_its_names() {
+    for how in TIERS {
+        let home = scene();
+        let (work, data, settings) =
+            (home.path().join("work"), home.path().join("data"), home.path().join("agent/settings"));
+        for folder in ["around", "same", "inner"] {
+            std::fs::create_dir(home.path().join(folder)).unwrap();
+        }
+        std::fs::create_dir(data.join("deep")).unwrap();
+        std::fs::write(data.join("deep/rows"), "hush").unwrap();
+        let walled = Walled { how, read_only: &[&settings], hidden: &[&data], writable: &[] };
+        let tried =
+            "cat ../around/data/rows ../same/rows ../inner/rows; echo evil > ../around/agent/settings";
+        let mounts = "mount --bind .. ../around && mount --bind ../data ../same && mount --bind ../data/deep ../inner && exec \"$0\" \"$@\"";
+        let mut command = Command::new("unshare");
+        command.args(["--user", "--map-root-user", "--mount", "sh", "-c", mounts, BACKSTOP]);
+        walled.command(&mut command, tried).current_dir(&work);
+        let done =
+            done(command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
+        assert!(!done.out.contains("hush"), "{how}: {}", done.whole());
+        assert!(done.err.contains("around/data/rows"), "{how}: it was tried: {}", done.whole());
+        assert_eq!(read(&settings), "guarded", "{how}: {}", done.whole());
+    }
+}
+
+/// What is typed into one may be an answer.
+#[test]
+fn terminals_of_others_are_out_of_reach_behind_mounts() {
+    let home = scene();
+    let script = r#"
+import os, pty, subprocess, sys
+def read(master):
+    os.set_blocking(master, False)
+    try:
+        return os.read(master, 99).decode().strip()
+    except BlockingIOError:
+        return "nothing"
+(own, inside), (other, name) = pty.openpty(), pty.openpty()
+name = os.ttyname(name)
+tried = f'echo mine > "$(tty)"; echo evil > {name}; exec 3<>{name}; test -t 3 && echo terminal >&2'
+done = subprocess.run(sys.argv[1:] + ["sh", "-c", tried], stdin=inside, capture_output=True, text=True)
+print(read(own), read(other), done.stderr.strip())
+"#;
+    for (program, before) in
+        [(BACKSTOP, &[][..]), ("setpriv", &["--bounding-set", "-sys_admin", BACKSTOP][..])]
+    {
+        let mut command = Command::new("python3");
+        command.args(["-c", script, program]).args(before).args(["confined", "--mount-walls", "--"]);
+        command.current_dir(home.path()).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let done = done(command.spawn().unwrap());
+        assert_eq!(done.out, "mine nothing \n", "{}", done.whole());
+    }
+}
+
+#[test]
+fn a_wall_that_is_lost_since_others_replaced_the_file_is_told_of() {
+    let user = User::with_config("{}");
+    std::fs::create_dir(user.path().join(".claude")).unwrap();
+    let settings = user.path().join(".claude/settings.json");
+    std::fs::write(&settings, "{}").unwrap();
+    let script = "touch started; while [ ! -e done ]; do sleep 0.05; done";
+    let run = user.command(&["run", "--hooks-only", "--", "sh", "-c", script]).spawn().unwrap();
+    until("the program", || user.work().join("started").exists().then_some(()));
+    std::fs::write(user.path().join("new"), "{} ").unwrap();
+    std::fs::rename(user.path().join("new"), &settings).unwrap();
+    std::fs::write(user.work().join("done"), "").unwrap();
+    let done = done(run);
+    let named = format!("another program replaced `{}`", settings.canonicalize().unwrap().display());
+    assert!(done.err.contains(&named), "{}", done.whole());
 }
 
 #[test]

@@ -78,6 +78,12 @@ impl Drop for Keeps {
                 path.display()
             ));
         }
+        for path in self.confined.replaced() {
+            self.output.say(&format!(
+                "warning: another program replaced `{}` while the agent worked, and what stands there now is protected from its next conversation on",
+                path.display()
+            ));
+        }
     }
 }
 

@@ -133,6 +133,12 @@ pub(in crate::commands) async fn run(settings: Settings, surroundings: &Surround
             .output
             .say(&format!("warning: `{}` was made in this run, or leads elsewhere now", path.display()));
     }
+    for path in confined.replaced() {
+        let path = path.display();
+        surroundings.output.say(&format!(
+            "warning: another program replaced `{path}` in this run, and what stands there now was not protected\nhint: look at it; a new run protects it"
+        ));
+    }
     confined.tell_refused(&surroundings.output);
     if let (Some(client), false, Ok(_)) = (hooked, heard, &ended) {
         surroundings.output.say(&format!(
