@@ -3,6 +3,8 @@
 //! The law: *nothing that was asked for is left out in silence*. A tier that this machine lacks is named with the reason;
 //! with `sandbox.mode: required`, and where only the workspace may be changed, nothing is started without it.
 
+mod way;
+
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs::DirBuilder;
@@ -21,6 +23,7 @@ use backstop::{
     server_secrets, store_files, store_path,
 };
 
+use self::way::lies_in;
 use crate::commands::clients::{folders as client_folders, this_program};
 use crate::error::Error;
 use crate::exit::Exit;
@@ -437,12 +440,6 @@ fn refuse_inside(workspace: &Path, loaded: &Loaded, hidden: &BTreeSet<PathBuf>) 
     }
 }
 
-/// Whether a place is in a folder whose links are followed: what is there, or the name by which it is found, which could be another's then.
-fn lies_in(path: &Path, folder: &Path) -> bool {
-    let named = path.parent().zip(path.file_name()).map(|(parent, name)| real(parent).join(name));
-    real(path).starts_with(folder) || named.is_some_and(|named| named.starts_with(folder))
-}
-
 /// Where what decides whether an agent is guarded can stand.
 fn roots(folders: &Folders, settings: Option<PathBuf>, workspace: &Path) -> Roots {
     Roots {
@@ -482,29 +479,6 @@ mod tests {
             assert_eq!(why.is_none_or(|why| !why.starts_with(client.title())), bears, "{client}");
         }
         assert_eq!(borne_by(None, Tier::Landlock), (Tier::Landlock, None));
-    }
-
-    #[test]
-    fn a_place_lies_where_it_is_and_where_its_name_is() {
-        let home = tempfile::tempdir().unwrap();
-        let home = home.path().canonicalize().unwrap();
-        let (work, keys) = (home.join("work"), home.join("keys"));
-        for folder in [&work, &keys] {
-            std::fs::create_dir(folder).unwrap();
-        }
-        std::fs::write(keys.join("key"), "").unwrap();
-        std::fs::write(work.join("key"), "").unwrap();
-        std::os::unix::fs::symlink(keys.join("key"), work.join("out")).unwrap();
-        std::os::unix::fs::symlink(work.join("key"), keys.join("in")).unwrap();
-        std::os::unix::fs::symlink(&work, home.join("other")).unwrap();
-        for inside in
-            [work.join("key"), work.join("out"), work.join("none"), keys.join("in"), home.join("other/none")]
-        {
-            assert!(lies_in(&inside, &work), "{}", inside.display());
-        }
-        for outside in [keys.join("key"), keys.join("none"), home.join("work2")] {
-            assert!(!lies_in(&outside, &work), "{}", outside.display());
-        }
     }
 
     /// Whether the file that an installation writes is behind a wall.
