@@ -60,6 +60,8 @@ pub struct ChatBase {
 pub struct ChatSeat {
     /// Its agent.
     pub agent: Agent,
+    /// What is the conversation's own, and ends what the agent left behind when it is dropped: after the agent, and before what is shared.
+    pub own: Box<dyn Any + Send + Sync>,
     /// What it shares with others.
     pub base: Arc<ChatBase>,
 }
@@ -98,8 +100,9 @@ pub trait ChatSeats: Send + Sync {
 impl ChatSeat {
     /// Lets go of what is shared. Whoever is last ends it.
     pub(crate) async fn end(self) {
-        let Self { agent, base } = self;
+        let Self { agent, own, base } = self;
         drop(agent);
+        drop(own);
         if let Some(ChatBase { backstop, keeps }) = Arc::into_inner(base) {
             // The trail goes on: the server has the same.
             backstop.shut_down().await;

@@ -3,6 +3,7 @@
 //! The law: *nothing that was asked for is left out in silence*. A tier that this machine lacks is named with the reason;
 //! with `sandbox.mode: required`, and where only the workspace may be changed, nothing is started without it.
 
+mod groups;
 mod way;
 
 use std::collections::BTreeSet;
@@ -23,6 +24,8 @@ use backstop::{
     server_secrets, store_files, store_path,
 };
 
+use self::groups::group;
+pub(crate) use self::groups::join;
 use self::way::lies_in;
 use crate::commands::clients::{folders as client_folders, this_program};
 use crate::error::Error;
@@ -215,16 +218,12 @@ fn insist(loaded: &Loaded, tier: Tier, probe: &Probe, launcher: &[OsString]) -> 
 
 /// What the processes of a run that is not confined are members of, if this user may make such a thing.
 fn group_for(surroundings: &Surroundings) -> Option<Group> {
-    let name = format!("backstop-run-{}", std::process::id());
-    match Group::create(&name) {
-        Ok(group) => Some(group),
-        Err(error) => {
-            surroundings.output.say(&format!(
-                "note: what this run starts is known by its parents alone, and is in no control group: {error}"
-            ));
-            None
-        }
-    }
+    let said = |error| {
+        surroundings.output.say(&format!(
+            "note: what this run starts is known by its parents alone, and is in no control group: {error}"
+        ));
+    };
+    group().map_err(said).ok()
 }
 
 /// The sockets of other programs that are not `kept`, and the folder of the user's own services.

@@ -6,6 +6,11 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// How often it is tried to take a group away whose processes were ended, and what the system is given to take these away meanwhile.
+const ROUNDS: usize = 200;
+const PAUSE: Duration = Duration::from_millis(5);
 
 /// A group of processes, which is ended and gone when this is dropped.
 #[derive(Debug)]
@@ -52,9 +57,14 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        self.end();
-        // One whose processes have not gone yet stays behind, empty and without a name that is used again.
-        let _ = fs::remove_dir(&self.0);
+        for _ in 0..ROUNDS {
+            self.end();
+            match fs::remove_dir(&self.0) {
+                Err(error) if error.kind() == io::ErrorKind::ResourceBusy => std::thread::sleep(PAUSE),
+                _ => return,
+            }
+        }
+        // What the system can't end stays behind, in a group whose name is not used again.
     }
 }
 

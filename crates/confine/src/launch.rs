@@ -213,6 +213,19 @@ fn walls_as_words(standing: &Standing) -> Vec<OsString> {
         .collect()
 }
 
+/// The words of a confinement by the same launcher (see [`Confinement::words`]), or none, with membership of a control group besides.
+pub fn joining(launcher: &[OsString], words: &[OsString], group: &Path) -> Vec<OsString> {
+    let rest = words.strip_prefix(launcher).filter(|rest| !rest.is_empty());
+    let end = [OsString::from(END)];
+    let joined = [GROUP.into(), group.into()];
+    launcher.iter().cloned().chain(joined).chain(rest.unwrap_or(&end).iter().cloned()).collect()
+}
+
+/// Why what a launcher starts can't be a member of a control group; `None` where it can. It is tried.
+pub fn why_not_joined(launcher: &[OsString], group: &Path) -> Option<String> {
+    try_words(launcher, &[OsStr::new(GROUP), group.as_os_str()]).err()
+}
+
 /// Has a launcher build such walls, and end. Says what it says, where it fails.
 pub(crate) fn try_out(launcher: &[OsString], tier: Tier) -> Result<(), String> {
     match tier {
@@ -232,7 +245,7 @@ pub(crate) fn try_off_sockets(launcher: &[OsString]) -> Result<(), String> {
     try_words(launcher, &[MOUNTS, SOCKETS])
 }
 
-fn try_words(launcher: &[OsString], how: &[&str]) -> Result<(), String> {
+fn try_words(launcher: &[OsString], how: &[impl AsRef<OsStr>]) -> Result<(), String> {
     let Some((program, before)) = launcher.split_first() else {
         return Err("there is no launcher".to_owned());
     };

@@ -41,7 +41,7 @@ mod sockets;
 mod walls;
 
 pub use self::group::Group;
-pub use self::launch::{Confinement, Handed, LaunchError, Outlet, enter_and_run};
+pub use self::launch::{Confinement, Handed, LaunchError, Outlet, enter_and_run, joining, why_not_joined};
 pub use self::network::{own_networks, take_listeners};
 pub use self::probe::{Probe, Tier};
 pub use self::shut_in::shut_in;

@@ -3,6 +3,7 @@
 use std::io::{BufRead as _, BufReader};
 use std::process::Child;
 
+use backstop::confine::Group;
 use serde_json::{Value, json};
 
 use super::gateway::{serve, text};
@@ -401,6 +402,45 @@ fn what_a_run_left_running_ends_with_its_right_and_with_its_configuration() {
     until("her session was over", || (house.get(&ann, &chat).0 == 401).then_some(()));
     until("it ended with the token", || (!left.exists()).then_some(()));
     house.stop();
+}
+
+/// Leaves a process running that has no parents and not the mark of its call, and writes down its number.
+const HIDDEN: &str = "(env -u BACKSTOP_EXEC_ID setsid sh -c 'echo $$ > left.txt; exec sleep 600' > /dev/null 2>&1 < /dev/null &); \
+                      while [ ! -s left.txt ]; do sleep 0.05; done";
+
+#[test]
+fn what_hid_from_its_call_ends_with_the_conversation_and_not_with_another_one() {
+    // Without a delegation there are no control groups to find it by, and the server says so.
+    let Ok(group) = Group::create(&format!("backstop-test-chat-{}", std::process::id())) else { return };
+    drop(group);
+    let script = [exec(HIDDEN), answer("left"), exec(HIDDEN), answer("left another")];
+    for sandbox in ["", "sandbox: {mode: \"off\"}\n"] {
+        let house = House::open(&script, &format!("{NO_GUARDS}{sandbox}"));
+        let (ann, bob) = (house.person("ann"), house.person("bob"));
+        let (of_ann, of_bob) = (house.begin(&ann), house.begin(&bob));
+        assert!(house.talk(&ann, &of_ann, "leave one").contains("Agent left"));
+        let left = house.left();
+        let grouped = std::fs::read_to_string(left.join("cgroup")).unwrap();
+        assert!(grouped.contains("/backstop-run-"), "{grouped}");
+        assert!(house.talk(&bob, &of_bob, "leave another").contains("Agent left another"));
+        let other = house.left();
+        assert_ne!(std::fs::read_to_string(other.join("cgroup")).unwrap(), grouped);
+        assert_eq!(house.post(&ann, &format!("{of_ann}/leave"), &[]).0, 303);
+        until("it ended with the conversation", || (!is_running(&left)).then_some(()));
+        assert!(is_running(&other));
+        house.stop();
+        assert!(!is_running(&other));
+        let group = grouped.lines().find_map(|line| line.strip_prefix("0::")).unwrap();
+        for root in ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"] {
+            assert!(!std::path::Path::new(&format!("{root}{group}")).exists(), "{group}");
+        }
+    }
+}
+
+/// Whether a process is there that has not ended. Where nobody collects it, one that has is there all the same.
+fn is_running(process: &std::path::Path) -> bool {
+    let stat = std::fs::read_to_string(process.join("stat")).unwrap_or_default();
+    stat.rsplit_once(") ").is_some_and(|(_, state)| !state.starts_with(['Z', 'X']))
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use backstop::confine::Group;
+use backstop::confine::{Group, why_not_joined};
 
 use super::support::{BACKSTOP, Done, ModelServer, User, done, until};
 
@@ -599,6 +599,10 @@ fn what_is_in_a_control_group_ends_with_it_wherever_it_went() {
             return;
         }
     };
+    let launcher = [BACKSTOP.into(), "confined".into()];
+    assert_eq!(why_not_joined(&launcher, group.path()), None);
+    let why = why_not_joined(&launcher, Path::new("/nowhere/of-this-name")).unwrap();
+    assert!(why.contains("/nowhere/of-this-name"), "{why}");
     let home = scene();
     let script = "setsid sleep 600 < /dev/null > /dev/null 2>&1 & echo $!; grep ^0:: /proc/self/cgroup";
     let mut command = Command::new(BACKSTOP);

@@ -10,11 +10,13 @@
 
 use std::fmt;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use backstop::agent::tools::{Limits, Workspace};
 use backstop::agent::{Agent, AgentParts, AgentSettings, Output};
 use backstop::config::Loaded;
+use backstop::confine::Group;
 use backstop::engine::{Attendance, ReceiptSink};
 use backstop::gateway::ChatAgent;
 use backstop::hooks::{AgentId, Requester, ToolCallId};
@@ -25,7 +27,7 @@ use super::Running;
 use super::once::RunFolder;
 use super::watch::Shown;
 use crate::commands::agent::{LEASE, say_left_out};
-use crate::confine::{Confined, Confining, confine};
+use crate::confine::{Confined, Confining, confine, join};
 use crate::desk::close_memory;
 use crate::error::Error;
 use crate::output::Output as Printer;
@@ -37,6 +39,8 @@ pub(super) struct Seats {
     state: Mutex<Option<State>>,
     /// What the conversations share that were opened last, if there are any. Nobody else makes it meanwhile.
     made: tokio::sync::Mutex<Option<Made>>,
+    /// People were told that there are no control groups here.
+    is_told: AtomicBool,
 }
 
 /// What is in force.
@@ -89,8 +93,8 @@ impl Drop for Keeps {
 
 impl Seats {
     pub(super) fn new(surroundings: &Surroundings) -> Arc<Self> {
-        let (state, made) = Default::default();
-        Arc::new(Self { surroundings: surroundings.clone(), state, made })
+        let (state, made, is_told) = Default::default();
+        Arc::new(Self { surroundings: surroundings.clone(), state, made, is_told })
     }
 
     /// Makes them from now on by what holds now.
@@ -127,6 +131,7 @@ impl Seats {
             }
         };
         let backstop = &base.backstop;
+        let (settings, own) = self.grouped(now.settings);
         let mut agent = Agent::new(AgentParts {
             engine: backstop.engine().clone(),
             store: Arc::clone(backstop.store()),
@@ -134,14 +139,30 @@ impl Seats {
             toolbox: backstop.toolbox(),
             workspace: now.place,
             limits: Limits::default(),
-            settings: now.settings,
+            settings,
             attendance: Attendance::Queue,
             output,
         });
         if let Some(traces) = backstop.traces() {
             agent = agent.told_to(Arc::new(traces.clone()), None);
         }
-        Ok(ChatSeat { agent, base })
+        Ok(ChatSeat { agent, own: Box::new(own), base })
+    }
+
+    /// Has what the agent of one conversation starts be in a control group, so that all of it ends with the conversation, also what left its parents and dropped
+    /// its mark. Where there can be none, it is said once.
+    fn grouped(&self, settings: AgentSettings) -> (AgentSettings, Option<Group>) {
+        match join(&settings.launcher) {
+            Ok((launcher, group)) => (AgentSettings { launcher, ..settings }, Some(group)),
+            Err(why) => {
+                if !self.is_told.swap(true, Ordering::Relaxed) {
+                    self.surroundings.output.say(&format!(
+                        "note: what conversations start is known by its parents and its environment alone, and is in no control group: {why}"
+                    ));
+                }
+                (settings, None)
+            }
+        }
     }
 
     async fn make_base(&self, state: &State) -> Result<(Made, Arc<ChatBase>), Error> {
