@@ -25,7 +25,7 @@ use backstop::{
 };
 
 use self::groups::group;
-pub(crate) use self::groups::join;
+pub(crate) use self::groups::{is_group, join};
 use self::way::lies_in;
 use crate::commands::clients::{folders as client_folders, this_program};
 use crate::error::Error;

@@ -10,6 +10,11 @@ use super::launcher;
 /// How their names begin.
 const NAME: &str = "backstop-run-";
 
+/// Whether a control group is called as one of these. Units of a service manager have a suffix with a point.
+pub(crate) fn is_group(name: &str) -> bool {
+    name.starts_with(NAME) && !name.contains('.')
+}
+
 /// Makes one, if this user may make such a thing and start something in it. Nobody can guess its name, and make another one of that name before.
 pub(super) fn group() -> Result<Group, String> {
     let name: String = new_token().expose().chars().rev().take(16).collect();
