@@ -78,7 +78,7 @@ impl Seats {
             output,
         });
         let keeps = Box::new(Arc::clone(&self.alive));
-        ChatSeat { agent, base: Arc::new(ChatBase { backstop, keeps }) }
+        ChatSeat { agent, base: Arc::new(ChatBase { backstop, keeps }), own: Box::new(()) }
     }
 }
 
