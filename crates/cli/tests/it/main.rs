@@ -61,3 +61,4 @@ mod token;
 mod tour;
 mod traces;
 mod trying;
+mod walls;
