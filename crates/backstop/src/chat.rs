@@ -102,7 +102,8 @@ impl ChatSeat {
     pub(crate) async fn end(self) {
         let Self { agent, own, base } = self;
         drop(agent);
-        drop(own);
+        // It may wait for processes to be gone.
+        let _ = tokio::task::spawn_blocking(move || drop(own)).await;
         if let Some(ChatBase { backstop, keeps }) = Arc::into_inner(base) {
             // The trail goes on: the server has the same.
             backstop.shut_down().await;

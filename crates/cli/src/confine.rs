@@ -47,6 +47,8 @@ pub(crate) struct Confined {
     pub(crate) words: Vec<OsString>,
     /// What of the walls stood when it was started.
     standing: Standing,
+    /// Whether they were mounts.
+    is_by_mounts: bool,
     /// Where protected names that are links led, which no wall keeps from being replaced.
     led: Vec<Option<PathBuf>>,
     /// The way out of a network of its own.
@@ -154,7 +156,8 @@ pub(crate) fn confine(
         .with_outlet(gate.as_ref().map(|gate| gate.outlet().clone()))
         .keeping_off_abstract_sockets(sandbox.sockets.is_some() && gate.is_none())
         .in_group(group.as_ref().map(|group| group.path().to_path_buf()));
-    Ok(Confined { words: confinement.words(), led, standing: confinement.into_standing(), gate, group })
+    let (words, is_by_mounts) = (confinement.words(), tier == Tier::Mount);
+    Ok(Confined { words, led, standing: confinement.into_standing(), is_by_mounts, gate, group })
 }
 
 /// The name of the socket at which the way out is made, in the folder of a run.
@@ -268,9 +271,9 @@ impl Confined {
         made.chain(moved.map(|(link, _)| link)).map(PathBuf::as_path)
     }
 
-    /// Protected names whose walls are gone since something else was put there from outside.
+    /// Protected names whose walls are gone since something else was put there from outside. Landlock goes by the folder, where that changes nothing.
     pub(crate) fn replaced(&self) -> impl Iterator<Item = &Path> {
-        self.standing.replaced()
+        self.standing.replaced().filter(|_| self.is_by_mounts)
     }
 }
 

@@ -296,6 +296,7 @@ pub fn enter_and_run(words: &[OsString]) -> Result<(), LaunchError> {
     if let Some(missing) = standing.missing.first() {
         return Err(wall(missing, io::ErrorKind::NotFound.into()));
     }
+    let standing = standing.with_other_names().map_err(|source| wall(Path::new("/"), source))?;
     if let Some(group) = &told.group {
         // Zero stands for who writes it.
         std::fs::write(group.join("cgroup.procs"), "0").map_err(|source| wall(group, source))?;

@@ -64,10 +64,11 @@ pub(crate) fn other_names(paths: &BTreeSet<PathBuf>) -> io::Result<BTreeSet<Path
 }
 
 fn names_of(path: &Path, table: &BTreeMap<PathBuf, Mounted>) -> Vec<PathBuf> {
+    let device = device_of(path);
     let around = table.iter().filter(|(point, _)| path.starts_with(point));
-    let Some((point, its)) = around.max_by_key(|(point, _)| point.components().count()) else {
-        return Vec::new();
-    };
+    // The innermost, unless something else is mounted over it. Parts of a file system may have numbers of their own.
+    let key = |point: &Path| (device_of(point) == device, point.components().count());
+    let Some((point, its)) = around.max_by_key(|(point, _)| key(point)) else { return Vec::new() };
     let within = path.strip_prefix(point).map_or_else(|_| its.root.clone(), |rest| its.root.join(rest));
     let same = table.iter().filter(|(_, other)| other.device == its.device && other.kind == its.kind);
     let names = same.filter_map(|(point, other)| {
@@ -79,6 +80,10 @@ fn names_of(path: &Path, table: &BTreeMap<PathBuf, Mounted>) -> Vec<PathBuf> {
         is_same(&name, &here).then_some(name)
     });
     names.collect()
+}
+
+fn device_of(path: &Path) -> Option<u64> {
+    path.symlink_metadata().map(|met| met.dev()).ok()
 }
 
 fn is_same(one: &Path, other: &Path) -> bool {
@@ -95,18 +100,10 @@ pub(crate) fn add_flags(point: &Path, mounted: &Mounted, more: MountFlags) -> Re
         return Ok(());
     }
     match mount_remount(point, MountFlags::BIND | mounted.flags | more, "") {
-        // Nothing is mounted at what has this name now: something else is mounted above it.
-        Ok(()) | Err(Errno::INVAL) => Ok(()),
+        // Nothing is mounted at what has this name now, since something else is mounted above it, or this user can't get there.
+        Ok(()) | Err(Errno::INVAL | Errno::NOENT | Errno::NOTDIR | Errno::ACCESS) => Ok(()),
         Err(error) => Err(failed(point.display().to_string())(error)),
     }
-}
-
-/// Returns whether an error says that this user can't get there at all.
-pub(crate) fn is_out_of_reach(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied | io::ErrorKind::NotADirectory
-    ) && error.raw_os_error() != Some(Errno::PERM.raw_os_error())
 }
 
 /// A line of `mountinfo`(5): number, parent, device, root, place, options, optional fields, a hyphen, kind.

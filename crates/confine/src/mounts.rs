@@ -22,7 +22,7 @@ use rustix::mount::{
 use rustix::process::{getegid, geteuid};
 use rustix::thread::{UnshareFlags, set_no_new_privs};
 
-use crate::mount_table::{add_flags, is_out_of_reach, mount_table};
+use crate::mount_table::{add_flags, mount_table};
 use crate::network::raise_loopback;
 use crate::root::{close_devices_and_settings, drop_rights};
 use crate::walls::{Standing, Wall};
@@ -32,7 +32,7 @@ use crate::walls::{Standing, Wall};
 #[error("{what}: {source}")]
 pub(crate) struct MountError {
     what: String,
-    pub(crate) source: io::Error,
+    source: io::Error,
 }
 
 pub(crate) fn failed<E: Into<io::Error>>(what: impl Into<String>) -> impl FnOnce(E) -> MountError {
@@ -64,10 +64,7 @@ pub(crate) fn enter(standing: &Standing, own_network: bool) -> Result<(), MountE
     if let Some(writable) = &standing.writable {
         let others = |point: &Path| !writable.iter().any(|open| point.starts_with(open));
         for (point, mounted) in mount_table()?.iter().filter(|(point, _)| others(point)) {
-            match add_flags(point, mounted, MountFlags::RDONLY) {
-                Err(error) if is_out_of_reach(&error.source) => {}
-                done => done?,
-            }
+            add_flags(point, mounted, MountFlags::RDONLY)?;
         }
     }
     for (wall, path) in standing.outermost_first() {

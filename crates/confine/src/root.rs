@@ -11,7 +11,7 @@ use std::io::{self, IsTerminal as _};
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{major, minor};
+use rustix::fs::{Access, access, major, minor};
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, mount_bind};
 use rustix::process::geteuid;
@@ -20,7 +20,7 @@ use rustix::thread::{
     remove_capability_from_bounding_set, set_capabilities,
 };
 
-use crate::mount_table::{Mounted, add_flags, is_out_of_reach, mount_table};
+use crate::mount_table::{Mounted, add_flags, mount_table};
 use crate::mounts::{MountError, failed, on_itself};
 
 /// The rights that change only what root may do with its own files and processes, which the walls are around. With any other one, such as `CAP_SYS_ADMIN`, a wall could be taken
@@ -40,6 +40,10 @@ const RIGHTS: [CapabilitySet; 11] = [
     CapabilitySet::AUDIT_WRITE,
     CapabilitySet::SETFCAP,
 ];
+
+const DEV: &str = "/dev";
+/// A folder in it where programs put files.
+const SHARED: &str = "/dev/shm";
 
 /// Devices that give what belongs to nobody, or to who opens them alone, by name and number
 /// (Documentation/admin-guide/devices.txt of Linux).
@@ -61,25 +65,35 @@ const TERMINALS: (u32, u32) = (5, 2);
 const COMPUTING: [&str; 5] = ["dri/renderD", "nvidia", "nvidia-caps/", "kfd", "dxg"];
 
 /// File systems without a disk of their own that hold nothing but files. One that is missing here can be read only.
-const FILES: [&str; 19] = [
+const FILES: [&str; 29] = [
     "9p",
+    "afs",
+    "aufs",
     "bcachefs",
+    "beegfs",
     "btrfs",
     "ceph",
     "cifs",
     "devpts",
     "devtmpfs",
     "ecryptfs",
+    "gpfs",
+    "hostfs",
     "hugetlbfs",
+    "lustre",
     "mqueue",
     "nfs",
     "nfs4",
+    "orangefs",
     "overlay",
+    "prl_fs",
     "ramfs",
     "smb3",
     "tmpfs",
+    "ubifs",
     "vboxsf",
     "virtiofs",
+    "vmhgfs",
     "zfs",
 ];
 
@@ -100,7 +114,17 @@ pub(crate) fn close_devices_and_settings() -> Result<(), MountError> {
         mount_bind(own, asked).map_err(failed(asked.display().to_string()))?;
         kept.insert(asked.to_path_buf());
     }
-    let table = mount_table()?;
+    let mut table = mount_table()?;
+    let own: Vec<PathBuf> = [DEV, SHARED]
+        .map(PathBuf::from)
+        .into_iter()
+        .filter(|path| path.is_dir() && !table.contains_key(path))
+        .collect();
+    if !own.is_empty() {
+        // They are to be closed by themselves, and not with what they lie in.
+        own.iter().try_for_each(|path| on_itself(path))?;
+        table = mount_table()?;
+    }
     let is_setting =
         |mounted: &Mounted| mounted.is_virtual() && !is_files(&mounted.kind) && !shows_processes(mounted);
     let settings: BTreeSet<&PathBuf> =
@@ -111,13 +135,12 @@ pub(crate) fn close_devices_and_settings() -> Result<(), MountError> {
         if mounted.kind != "devpts" && !kept.contains(point) && !is_harmless(point) {
             more |= MountFlags::NODEV;
         }
-        if point.ancestors().any(|above| settings.contains(&above.to_path_buf())) {
+        // A device that got another name there would pass for one that computes.
+        let has_devices = mounted.kind == "devtmpfs" || point == Path::new(DEV);
+        if has_devices || point.ancestors().any(|above| settings.contains(&above.to_path_buf())) {
             more |= MountFlags::RDONLY;
         }
-        match add_flags(point, mounted, more) {
-            Err(error) if is_out_of_reach(&error.source) => {}
-            done => done?,
-        }
+        add_flags(point, mounted, more)?;
     }
     // Each is looked at anew: what was mounted in it has changed.
     table
@@ -140,7 +163,10 @@ fn close_settings(proc: &Path) -> Result<(), MountError> {
     let what = || proc.display().to_string();
     let mut settings = BTreeSet::new();
     let entries = match fs::read_dir(proc) {
-        Err(error) if is_out_of_reach(&error) => return Ok(()),
+        // Something else is mounted above it.
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+            return Ok(());
+        }
         found => found.map_err(failed(what()))?,
     };
     for entry in entries {
@@ -165,7 +191,7 @@ fn close_settings(proc: &Path) -> Result<(), MountError> {
 
 /// Returns the devices that stay: those that are harmless, and the terminal that the program has anyway.
 fn harmless_devices() -> BTreeSet<PathBuf> {
-    let dev = Path::new("/dev");
+    let dev = Path::new(DEV);
     let mut kept: BTreeSet<PathBuf> =
         DEVICES.iter().map(|(name, _)| dev.join(name)).filter(|path| is_harmless(path)).collect();
     for folder in [dev.to_path_buf(), dev.join("dri"), dev.join("nvidia-caps")] {
@@ -197,14 +223,28 @@ fn own_terminals() -> impl Iterator<Item = PathBuf> {
 /// known.
 fn close_terminals() -> Result<(), MountError> {
     let own: BTreeSet<PathBuf> = own_terminals().collect();
-    let all = fs::read_dir("/dev/pts").into_iter().flatten().flatten().map(|entry| entry.path());
-    let is_terminal = |path: &PathBuf| {
+    let entries =
+        |folder: &Path| fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    let is_number = |path: &PathBuf| {
         path.file_name().is_some_and(|name| name.as_encoded_bytes().iter().all(u8::is_ascii_digit))
     };
-    for path in all.filter(|path| is_terminal(path) && !own.contains(path)) {
-        match mount_bind("/dev/null", &path) {
+    let mut others: Vec<PathBuf> = Vec::new();
+    for (point, _) in mount_table()?.iter().filter(|(_, mounted)| mounted.kind == "devpts") {
+        others.extend(entries(point).filter(is_number));
+    }
+    // The screens of this machine belong to who sits there. To root they are closed with the other devices.
+    let is_open_screen = |path: &PathBuf| {
+        number_of(path).is_some_and(|(major, minor)| major == 4 && minor < 64)
+            && access(path, Access::READ_OK | Access::WRITE_OK).is_ok()
+    };
+    if !geteuid().is_root() {
+        others.extend(entries(Path::new(DEV)).filter(is_open_screen));
+    }
+    let nothing = Path::new("/dev/null");
+    for path in others.iter().filter(|path| !own.contains(*path)) {
+        match mount_bind(nothing, path) {
             // It was closed meanwhile.
-            Err(Errno::NOENT) => {}
+            Err(Errno::NOENT) if is_harmless(nothing) => {}
             done => done.map_err(failed(path.display().to_string()))?,
         }
     }

