@@ -174,7 +174,7 @@ pub enum WitnessError {
     Written(backstop_store::AppendAuditError),
     /// The trail of another gateway has no checkpoint of this one.
     #[error(
-        "it says nothing of this trail\nhint: gateways on one PostgreSQL database take each other's checkpoints in, every ten minutes while both serve"
+        "it says nothing of this trail\nhint: gateways on one PostgreSQL database take each other's checkpoints in once a minute while both serve"
     )]
     NoWord,
     /// The authority has not stamped what it was asked.

@@ -9,6 +9,7 @@
 //!   counter over its limit. Only settling can, by the amount that an estimate was too low.
 //! - *What was never settled is spent.* If a process is killed in between, its estimate stays counted,
 //!   because nobody knows that it was not spent.
+//! - *No clock gives back.* What is over is remembered so long ([`WINDOWS_LAST`]) that a clock which was ahead makes nothing be spent twice.
 //! - *Once.* Reserving again under the same id replaces the reservation, and settling twice settles once.
 //!
 //! Amounts are whole numbers of whatever the caller counts: requests, tokens, millionths of a currency.
@@ -20,6 +21,10 @@ use crate::{StoreError, Timestamp};
 
 /// The most counters that one reservation may charge.
 pub const MAX_CHARGES: usize = 64;
+
+/// For how many times as long as a window lasted it is remembered when it is over: a window of an hour for two days, one of a day for 48.
+/// A clock that is ahead for a while, and is set back, then finds what was spent.
+pub const WINDOWS_LAST: u8 = 48;
 
 /// The id of one reservation, chosen by the caller: the same for all attempts of one action.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -44,8 +49,7 @@ pub struct Charge {
     pub counter: Text,
     /// When its window began; this identifies the windows of one counter.
     pub since: Timestamp,
-    /// When its window ends and the counter can be forgotten; `None` for one that never ends. A later charge
-    /// may move the end back, never forward.
+    /// When its window ends; `None` for one that never does. A later charge may move the end back, never forward.
     pub until: Option<Timestamp>,
     /// How much.
     pub amount: u64,
@@ -109,9 +113,9 @@ pub trait BudgetStore {
     /// Returns what was spent, of the counters with the most recent windows first.
     async fn budgets(&self, limit: usize) -> Result<Vec<BudgetUse>, StoreError>;
 
-    /// Forgets the windows that ended before `before`, and what was reserved in them. Returns how many there
-    /// were.
-    async fn prune_budgets(&self, before: Timestamp) -> Result<usize, StoreError>;
+    /// Forgets the windows that have been over for more than [`WINDOWS_LAST`] times as long as they lasted, and what was reserved in
+    /// them. Returns how many there were.
+    async fn prune_budgets(&self, now: Timestamp) -> Result<usize, StoreError>;
 }
 
 /// Returns the later of two ends; one that never ends is the latest.

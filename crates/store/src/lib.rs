@@ -76,7 +76,9 @@ pub use audit::{
     NewAuditEntry, ProveAuditError, RotatedAuditKey, VerifyAuditError, audit_id,
 };
 pub use audit_filter::{AuditFilter, AuditPage, AuditPlace, MOST_PAGE_READ};
-pub use budgets::{BudgetStore, BudgetUse, Charge, Exceeded, MAX_CHARGES, ReservationId, ReserveError};
+pub use budgets::{
+    BudgetStore, BudgetUse, Charge, Exceeded, MAX_CHARGES, ReservationId, ReserveError, WINDOWS_LAST,
+};
 pub use checkpoints::{
     CheckpointStore, LeftCheckpoint, LeftCheckpoints, MOST_LEFT_CHECKPOINT_BYTES, MOST_LEFT_CHECKPOINTS,
     MOST_SHOWN_CHECKPOINTS, PEER_CHECKPOINT,

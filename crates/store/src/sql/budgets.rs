@@ -5,7 +5,8 @@ use super::row::{Count, limit as limit_of};
 use super::{Area, Db, Driver, Fault, Row, SqlResult, SqlStore, params};
 use crate::budgets::later;
 use crate::{
-    BudgetStore, BudgetUse, Charge, Exceeded, MAX_CHARGES, ReservationId, ReserveError, StoreError, Timestamp,
+    BudgetStore, BudgetUse, Charge, Exceeded, MAX_CHARGES, ReservationId, ReserveError, StoreError,
+    Timestamp, WINDOWS_LAST,
 };
 
 #[async_trait]
@@ -52,10 +53,15 @@ impl<D: Driver> BudgetStore for SqlStore<D> {
             .await
     }
 
-    async fn prune_budgets(&self, before: Timestamp) -> Result<usize, StoreError> {
+    async fn prune_budgets(&self, now: Timestamp) -> Result<usize, StoreError> {
         self.database
             .write(Area::Budgets, move |db| {
-                let pruned = db.execute("DELETE FROM budgets WHERE until < ?1", params![before])?;
+                // INVARIANT (no clock gives back): an end alone does not say that a window is over, since this clock may be ahead.
+                // Counted as floating numbers, which an end beyond all times does not take over their range.
+                let over = format!(
+                    "DELETE FROM budgets WHERE until < ?1 AND until + {WINDOWS_LAST}.0 * (CAST(until AS DOUBLE PRECISION) - since) < ?1"
+                );
+                let pruned = db.execute(&over, params![now])?;
                 if pruned > 0 {
                     let sql = "DELETE FROM reservations WHERE NOT EXISTS (SELECT 1 FROM budgets b \
                                WHERE b.counter = reservations.counter AND b.since = reservations.since)";

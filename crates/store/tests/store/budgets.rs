@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
 use backstop_hooks::Text;
-use backstop_store::{Charge, Exceeded, MAX_CHARGES, ReservationId, ReserveError, Store};
+use backstop_store::{Charge, Exceeded, MAX_CHARGES, ReservationId, ReserveError, Store, WINDOWS_LAST};
 use proptest::prelude::*;
 
 use crate::support::{at, block_on, memory, over_all_forms, sqlite};
@@ -11,7 +11,8 @@ over_all_forms!(
     settling_replaces_the_estimate,
     reserving_again_replaces,
     windows_of_a_counter_are_apart,
-    what_has_ended_is_pruned,
+    what_is_long_over_is_pruned,
+    a_clock_that_was_ahead_gives_nothing_back,
     a_reservation_is_bounded,
 );
 
@@ -76,19 +77,49 @@ async fn windows_of_a_counter_are_apart(store: &dyn Store) {
     assert_eq!(store.budgets(1).await.unwrap().len(), 1);
 }
 
-async fn what_has_ended_is_pruned(store: &dyn Store) {
+async fn what_is_long_over_is_pruned(store: &dyn Store) {
     let reserve = async |id: &str, until: Option<i64>| {
         let charge = Charge { until: until.map(at), ..charge("tokens", 1, 10) };
         store.reserve(&ReservationId::new(id), vec![charge]).await.unwrap();
     };
     reserve("one", Some(100)).await;
     reserve("two", Some(50)).await;
-    assert_eq!(store.prune_budgets(at(100)).await.unwrap(), 0, "an end is moved back, never forward");
-    assert_eq!(store.prune_budgets(at(101)).await.unwrap(), 1);
+    // It lasts 100, since an end is moved back, never forward.
+    let long_over = 100 + 100 * i64::from(WINDOWS_LAST);
+    assert_eq!(store.prune_budgets(at(long_over)).await.unwrap(), 0);
+    assert_eq!(store.prune_budgets(at(long_over + 1)).await.unwrap(), 1);
     assert!(!store.settle(&ReservationId::new("one"), Vec::new()).await.unwrap());
     reserve("three", None).await;
     reserve("four", Some(1)).await;
     assert_eq!(store.prune_budgets(at(i64::MAX)).await.unwrap(), 0, "it never ends");
+}
+
+async fn a_clock_that_was_ahead_gives_nothing_back(store: &dyn Store) {
+    const HOUR: i64 = 3_600_000;
+    // An hour, a day, a month.
+    for length in [HOUR, 24 * HOUR, 31 * 24 * HOUR] {
+        let counter = format!("window-{length}");
+        let spend = async |id: &str, since: i64| {
+            let charge =
+                Charge { since: at(since), until: Some(at(since + length)), ..charge(&counter, 10, 10) };
+            store.reserve(&ReservationId::new(format!("{id}-{length}")), vec![charge]).await
+        };
+        spend("before", 0).await.unwrap();
+        for jump in [1, 2, 24, 47] {
+            // The next window is used and tidied up by a clock that is ahead.
+            spend(&format!("ahead-{jump}"), jump * length).await.unwrap();
+            store.prune_budgets(at((jump + 1) * length)).await.unwrap();
+            let refused = exceeded(spend(&format!("set-back-{jump}"), 0).await);
+            assert_eq!((refused.spent, refused.limit), (10, 10), "set back by {jump} windows of {length}");
+        }
+    }
+    // Ends and beginnings that nobody meant stop no tidying.
+    for (id, since, until) in [("odd", i64::MIN, i64::MIN), ("wide", i64::MIN, i64::MAX), ("turned", 5, -5)] {
+        let charge = Charge { since: at(since), until: Some(at(until)), ..charge(id, 1, 10) };
+        store.reserve(&ReservationId::new(id), vec![charge]).await.unwrap();
+    }
+    store.prune_budgets(at(i64::MAX)).await.unwrap();
+    assert_eq!(spent(store).await.keys().collect::<Vec<_>>(), ["wide"]);
 }
 
 async fn a_reservation_is_bounded(store: &dyn Store) {
