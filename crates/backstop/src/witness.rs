@@ -516,7 +516,9 @@ async fn copy(store: &dyn Store, folder: &Path) -> Result<Witnessed, WitnessErro
         copies.add(&checkpoint)?;
         let newest = checkpoint.checkpoint();
         let found = newest.size;
-        for copy in copies.of(&newest.origin)?.0.iter().filter(|copy| is_own(copy)) {
+        // Smaller ones are compared where the trail is verified.
+        let (others, _) = copies.of_at_least(&newest.origin, found)?;
+        for copy in others.iter().filter(|copy| is_own(copy)) {
             let copy = copy.checkpoint();
             if copy.size > found {
                 return Err(WitnessError::CutOff { known: copy.size, found });

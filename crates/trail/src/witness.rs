@@ -349,12 +349,27 @@ impl Copies {
     ///
     /// [`TrailError`] where the folder can't be read, or has too many.
     pub fn of(&self, origin: &str) -> Result<(Vec<SignedCheckpoint>, u64), TrailError> {
+        self.of_at_least(origin, 0)
+    }
+
+    /// Returns those of [`of`](Self::of) that have so many entries or more, as far as their names say. No other file is opened: a folder that
+    /// was told for years has hundreds of thousands.
+    ///
+    /// # Errors
+    ///
+    /// As [`of`](Self::of).
+    pub fn of_at_least(&self, origin: &str, size: u64) -> Result<(Vec<SignedCheckpoint>, u64), TrailError> {
         let failed = || TrailError::file(&self.folder, "listed");
         let prefix = format!("{}-", file_name(origin));
         let (mut copies, mut unreadable) = (Vec::new(), 0);
         for file in fs::read_dir(&self.folder).map_err(failed())? {
             let name = file.map_err(failed())?.file_name();
-            let is_copy = |name: &str| name.starts_with(&prefix) && name.ends_with(COPY);
+            let is_large = |rest: &str| rest.split('-').next()?.parse().ok().map(|named: u64| named >= size);
+            let is_copy = |name: &str| {
+                let rest = name.strip_prefix(&prefix).filter(|rest| rest.ends_with(COPY));
+                // What has no such name is looked at.
+                rest.is_some_and(|rest| is_large(rest).unwrap_or(true))
+            };
             if !name.to_str().is_some_and(is_copy) {
                 continue;
             }

@@ -211,3 +211,40 @@ fn copies_show_a_log_that_was_cut_off_or_written_anew() {
     fs::write(&copy, "x").unwrap();
     assert_eq!(copies.of(&origin).unwrap().1, 1);
 }
+
+#[test]
+fn whoever_compares_the_newest_copies_opens_no_older_ones() {
+    let (place, _) = watched(300);
+    let folder = place.path().join("copies");
+    fs::create_dir(&folder).unwrap();
+    let copies = Copies::new(&folder);
+    let origin = place.verifier().name().to_owned();
+    let older = newest(&place);
+    copies.add(&older).unwrap();
+    let mut log = place.open();
+    log.append(&drafts(100)).unwrap();
+    log.checkpoint().unwrap();
+    copies.add(&newest(&place)).unwrap();
+    // What can't be read shows that it was opened.
+    let name = fs::read_dir(&folder).unwrap().map(|file| file.unwrap().path());
+    let name = name.into_iter().find(|path| path.to_string_lossy().contains("-0000000000000300-")).unwrap();
+    fs::remove_file(&name).unwrap();
+    fs::write(&name, "x").unwrap();
+    let sizes = |size| {
+        let (found, unreadable) = copies.of_at_least(&origin, size).unwrap();
+        (found.iter().map(|note| note.checkpoint().size).collect::<Vec<_>>(), unreadable)
+    };
+    assert_eq!(sizes(301), (vec![400], 0));
+    assert_eq!(sizes(300), (vec![400], 1));
+    assert_eq!(sizes(401), (vec![], 0));
+    // A name that says no size is looked at.
+    fs::write(
+        folder.join(format!(
+            "{}-.checkpoint",
+            name.file_name().unwrap().to_str().unwrap().split('-').next().unwrap()
+        )),
+        "x",
+    )
+    .unwrap();
+    assert_eq!(sizes(401), (vec![], 1));
+}
