@@ -180,6 +180,13 @@ pub(super) fn commit(connection: &Connection, areas: &[&str], has_written: bool)
     Ok(messages.iter().filter_map(read).collect())
 }
 
+/// Returns how often these areas are written by now.
+pub(super) fn written(connection: &Connection, areas: &[&str]) -> Result<Written, Failure> {
+    let sql = "SELECT area, written FROM areas WHERE area = ANY($1)";
+    let rows = connection.wait_for(connection.client.query(sql, &[&areas]))?;
+    rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

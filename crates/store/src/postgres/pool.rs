@@ -295,7 +295,7 @@ impl Worker {
             Err(failure) => {
                 let lost = Lost::of(&connection, begun, failure);
                 drop(connection);
-                self.find_out(lost)?;
+                self.find_out(lost, area)?;
             }
         }
         Ok(answer)
@@ -355,7 +355,7 @@ impl Worker {
     }
 
     /// Finds out what became of a transaction whose connection was lost while it was being committed.
-    fn find_out(&self, lost: Lost) -> Result<(), StoreError> {
+    fn find_out(&self, lost: Lost, area: Area) -> Result<(), StoreError> {
         let start = Instant::now();
         let mut pause = FIRST_PAUSE;
         while start.elapsed() < MOST_FINDING {
@@ -367,7 +367,12 @@ impl Worker {
                 match lost.status(&connection) {
                     // INVARIANT (kept): a server that was waiting for its standby, or that was started again meanwhile, has committed what the standby may lack.
                     Ok(Some(status)) if status == "committed" => {
-                        return connection.settle().map_err(|_| self.uncertain());
+                        // Of others, too: what is settled holds all of it.
+                        let written = history::written(&connection, area.locks());
+                        let settled = written.and_then(|written| connection.settle().map(|()| written));
+                        let is_kept =
+                            settled.is_ok_and(|written| self.shared.seen.keep(&connection.history, written));
+                        return if is_kept { Ok(()) } else { Err(self.uncertain()) };
                     }
                     Ok(Some(status)) if status == "aborted" => {
                         return Err(lost.failure.told(&self.shared.place));

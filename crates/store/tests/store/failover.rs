@@ -404,6 +404,28 @@ async fn who_was_told_that_something_was_kept_uses_no_server_that_lacks_it() {
     );
 }
 
+/// As above, but the answer was lost on its way, and the server said afterwards that the commit had counted.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_found_out_to_be_kept_is_missed_like_what_was_told() {
+    let mut primary = Server::own(&[]);
+    let standby = primary.standby();
+    let gateway = Gateway::at(&primary);
+    gateway.store.add_grant(grant(1)).await.unwrap();
+    primary.send_nothing_more().await;
+    gateway.wire.lose_the_answer_to_a_commit();
+    assert!(used(&gateway.store).await.unwrap().is_some());
+    assert!(gateway.wire.has_lost(), "or this proves nothing");
+    primary.kill();
+    standby.promote().await;
+    gateway.move_to(&standby);
+    let error = until(async || {
+        let error = used(&gateway.store).await.unwrap_err();
+        (error.kind() != StoreErrorKind::Unreachable).then_some(error)
+    })
+    .await;
+    assert_eq!(error.kind(), StoreErrorKind::SetBack, "{error}");
+}
+
 /// Two servers take writes: whoever has used the new one writes nothing to the old one, neither by new connections nor by those it had.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_whose_place_was_taken_is_not_used_again() {
