@@ -48,6 +48,7 @@ pub mod tool_name;
 mod trace;
 mod unambiguous;
 mod value;
+mod whole_numbers;
 
 pub use approval::{
     ApprovalRequest, ApprovalRequests, DEFAULT_TIMEOUT, Decision, Ground, InvalidApprovalRequest,
@@ -84,3 +85,4 @@ pub use tool_name::ToolName;
 pub use trace::{SpanId, Trace, TraceId, TraceParent};
 pub use unambiguous::Unambiguous;
 pub use value::{Json, Params, Secret, Text};
+pub use whole_numbers::misreads_whole_number;

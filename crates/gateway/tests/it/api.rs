@@ -325,6 +325,14 @@ async fn what_is_no_event_is_refused_and_nothing_of_it_is_repeated() {
     let plain = request("POST", "hooks/before_tool_call", &token, "", Some(&json!({"event": event})));
     let plain = plain.replace("application/json", "text/plain");
     assert_eq!(talk(&server.gateway, plain).await.status(), 415);
+    // Python tells it from its neighbours, and we would not.
+    let id = "12345678901234567890123";
+    let event = json!({"event": {"toolName": "read", "params": {"id": "*".repeat(id.len() - 2)}}});
+    let misread = request("POST", "hooks/before_tool_call", &token, "", Some(&event));
+    let misread = misread.replace(&format!("\"{}\"", "*".repeat(id.len() - 2)), id);
+    let misread = talk(&server.gateway, misread).await;
+    assert_eq!(misread.status(), 422, "{}", misread.text());
+    assert!(misread.text().contains("send it as a text"), "{}", misread.text());
     let large = format!(
         "POST /-/v1/hooks/before_tool_call HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\nauthorization: \
          Bearer {token}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",

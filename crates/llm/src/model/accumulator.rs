@@ -112,7 +112,7 @@ impl ToolCallBuilder {
     }
 }
 
-/// The object that `text` holds, or the text itself, also if a key stands twice: readers would differ. No
+/// The object that `text` holds, or the text itself, also if a key stands twice or a whole number is too large: readers would differ. No
 /// text at all stands for no arguments: that is how providers write a call of a tool without parameters.
 pub(crate) fn parse_arguments(text: &str) -> (Params, Option<Text>) {
     if text.trim().is_empty() {
@@ -132,7 +132,15 @@ mod tests {
 
     #[test]
     fn arguments_that_are_no_object_are_kept() {
-        for text in ["{\"a\":", "[1]", "\"x\"", "null", "{}{}", "{\"a\":1,\"a\":2}"] {
+        for text in [
+            "{\"a\":",
+            "[1]",
+            "\"x\"",
+            "null",
+            "{}{}",
+            "{\"a\":1,\"a\":2}",
+            "{\"id\":12345678901234567890123}",
+        ] {
             let (params, malformed) = parse_arguments(text);
             assert!(params.is_empty());
             assert_eq!(malformed.unwrap(), *text);

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::strict::{TOO_MANY_VALUES, parse_json};
+use super::strict::{MISREAD, TOO_MANY_VALUES, parse_json};
 use crate::error::WireError;
 
 /// A JSON object, with the name of what it is.
@@ -123,6 +123,9 @@ pub(crate) fn not_json(what: &'static str, error: &serde_json::Error) -> WireErr
         serde_json::error::Category::Syntax => "syntax error",
         serde_json::error::Category::Data if error.to_string().starts_with(TOO_MANY_VALUES) => {
             TOO_MANY_VALUES
+        }
+        serde_json::error::Category::Data if error.to_string().starts_with(MISREAD) => {
+            "a whole number is too large: readers disagree about it"
         }
         serde_json::error::Category::Data => "a key stands twice, or with letters of the wrong case",
     };

@@ -3,11 +3,13 @@
 //! Readers disagree about an object that has a key twice: most take the last value, some the first. And some
 //! readers (Go's, .NET's) take `Tool_Calls` for `tool_calls`, which for all others is a field that they do not
 //! know. What was judged would not be what runs, so such text is refused. Only what belongs to a wire has to keep
-//! its letters: keys of arguments, schemas and the like are whatever their authors want.
+//! its letters: keys of arguments, schemas and the like are whatever their authors want. Nor is an answer read, or the arguments of a
+//! call, with a [whole number that some readers take for another one](misreads_whole_number); requests have schemas with such bounds.
 
 use std::cell::Cell;
 use std::fmt;
 
+use backstop_hooks::misreads_whole_number;
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::map::Entry;
 use serde_json::{Map, Number, Value};
@@ -17,7 +19,7 @@ use serde_json::{Map, Number, Value};
 /// # Errors
 /// If the bytes are not JSON, or a key stands twice.
 pub fn parse_json(bytes: &[u8]) -> Result<Value, serde_json::Error> {
-    parse(bytes, Keys::Own, usize::MAX)
+    parse_said(bytes, Keys::Own, usize::MAX)
 }
 
 /// Parses one line of a document with many answers: as [`parse_json`], and refuses more than two million values, with which few
@@ -26,7 +28,7 @@ pub fn parse_json(bytes: &[u8]) -> Result<Value, serde_json::Error> {
 /// # Errors
 /// If the bytes are not JSON, a key stands twice, or there are too many values.
 pub fn parse_line(bytes: &[u8]) -> Result<Value, serde_json::Error> {
-    parse(bytes, Keys::Own, MOST_VALUES_OF_LINE)
+    parse_said(bytes, Keys::Own, MOST_VALUES_OF_LINE)
 }
 
 /// Parses a message of a wire: as [`parse_json`], and refuses keys that some readers take for one of the wire's
@@ -35,7 +37,7 @@ pub fn parse_line(bytes: &[u8]) -> Result<Value, serde_json::Error> {
 /// # Errors
 /// If the bytes are not JSON, a key stands twice, or with letters of the wrong case.
 pub(crate) fn parse_message(bytes: &[u8]) -> Result<Value, serde_json::Error> {
-    parse(bytes, Keys::Wire, usize::MAX)
+    parse_said(bytes, Keys::Wire, usize::MAX)
 }
 
 /// Parses a request of a wire. A key that stands twice, or that some readers take for one of the wire's although its
@@ -52,7 +54,7 @@ pub fn parse_request(bytes: &[u8]) -> Result<Value, serde_json::Error> {
 /// no deeper than it would with what it stands in. What `budget` has left is shared by all parts of one request.
 pub(crate) fn parse_part(bytes: &[u8], outer: usize, budget: &Budget) -> Result<Value, serde_json::Error> {
     let room = MOST_DEEP.saturating_sub(outer);
-    parse_within(bytes, Strict { keys: Keys::Wire, left: &budget.0, room })
+    parse_within(bytes, Strict { keys: Keys::Wire, left: &budget.0, room, is_rounded: &Cell::new(false) })
 }
 
 /// How many values a request may still have.
@@ -81,11 +83,30 @@ const MOST_VALUES: usize = 500_000;
 /// How deep `serde_json` reads.
 const MOST_DEEP: usize = 127;
 const MOST_VALUES_OF_LINE: usize = 2_000_000;
+/// The smallest number, but for its sign, as which a whole one may be read that 64 bits don't hold: 2^63.
+const FIRST_ROUNDED: f64 = 9_223_372_036_854_775_808.0;
+/// What is said of a text with a whole number that readers disagree about.
+pub(crate) const MISREAD: &str = "a whole number is too large";
 /// What is said of a text with more of them.
 pub(crate) const TOO_MANY_VALUES: &str = "there are too many values";
 
 fn parse(bytes: &[u8], keys: Keys, most: usize) -> Result<Value, serde_json::Error> {
-    parse_within(bytes, Strict { keys, left: &Cell::new(most), room: MOST_DEEP })
+    parse_within(
+        bytes,
+        Strict { keys, left: &Cell::new(most), room: MOST_DEEP, is_rounded: &Cell::new(false) },
+    )
+}
+
+/// Parses what somebody said, in which a call of a tool may be.
+fn parse_said(bytes: &[u8], keys: Keys, most: usize) -> Result<Value, serde_json::Error> {
+    let is_rounded = Cell::new(false);
+    let strict = Strict { keys, left: &Cell::new(most), room: MOST_DEEP, is_rounded: &is_rounded };
+    let value = parse_within(bytes, strict)?;
+    // The text is looked through again only where it matters.
+    if is_rounded.get() && misreads_whole_number(bytes) {
+        return Err(serde_json::Error::custom(MISREAD));
+    }
+    Ok(value)
 }
 
 fn parse_within(bytes: &[u8], strict: Strict<'_>) -> Result<Value, serde_json::Error> {
@@ -103,6 +124,8 @@ struct Strict<'a> {
     left: &'a Cell<usize>,
     /// How many objects and lists may still stand in one another.
     room: usize,
+    /// Set where a number is beyond those of which each whole one is held.
+    is_rounded: &'a Cell<bool>,
 }
 
 impl Strict<'_> {
@@ -384,6 +407,9 @@ impl<'de> Visitor<'de> for Strict<'_> {
     }
 
     fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
+        if value.abs() >= FIRST_ROUNDED {
+            self.is_rounded.set(true);
+        }
         Ok(Number::from_f64(value).map_or(Value::Null, Value::Number))
     }
 
@@ -437,6 +463,17 @@ mod tests {
         }
         assert!(parse_json(b"{} x").is_err());
         assert!(parse_json(&[b'['; 100_000]).is_err());
+    }
+
+    #[test]
+    fn a_whole_number_is_one_for_all_readers() {
+        for text in ["12345678901234567890123", "{\"a\":[-9223372036854775809]}"] {
+            for parse in [parse_json, parse_line, parse_message] {
+                assert!(parse(text.as_bytes()).unwrap_err().to_string().starts_with(MISREAD), "{text}");
+            }
+            assert!(parse_request(text.as_bytes()).is_ok(), "bounds of schemas are so large");
+        }
+        assert!(parse_json(b"[1e30,123456789012345680000,\"12345678901234567890123\"]").is_ok());
     }
 
     #[test]

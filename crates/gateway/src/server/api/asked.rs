@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use backstop_engine::Engine;
+use backstop_hooks::misreads_whole_number;
 use bytes::{Bytes, BytesMut};
 use http::request::Parts;
 use http::{HeaderMap, StatusCode, header};
@@ -57,6 +58,15 @@ impl Asked {
             return Err(Problem::media());
         }
         serde_json::from_slice(&self.body).map_err(wrong)
+    }
+
+    /// Refuses a body with a whole number that some readers take for another one.
+    pub(super) fn check_numbers(&self) -> Result<(), Problem> {
+        if misreads_whole_number(&self.body) {
+            let told = "it has a whole number that 64 bits don't hold, which some readers take for another one: send it as a text";
+            return Err(Problem::body(told.to_owned()));
+        }
+        Ok(())
     }
 
     /// Reads the query as a `T`. No name stands twice in it.

@@ -296,6 +296,8 @@ pub(super) async fn judge(asked: Asked, waits: Waits, body: Judge) -> Result<Ans
     let engine = asked.engine()?.clone();
     let point = point(asked.name(), &engine)?;
     check_event(point, &body.event)?;
+    // INVARIANT (one reading): two calls that whoever runs them tells apart have no digest in common.
+    asked.check_numbers()?;
     let context = context(holder, body.context, engine.store().digest_key())?;
     let event = Value::Object(body.event);
     if point == PointId::BeforeToolCall {
