@@ -366,8 +366,24 @@ async function renew() {
 }
 if (canPush) renew().catch(() => told("Whether this device is told is not known", true));
 
-// One stream for a page, while somebody looks at it or wants to be told.
-const isAside = () => document.hidden && !wantsNotice();
+// One stream for a page, while somebody looks at it, and one more for whoever wants to be told: without TLS a browser has six connections to a
+// server, so pages in the background that held one each would keep the next page from coming at all.
+const TELLER = "backstop-notices";
+let isTeller = false;
+let isInLine = false;
+let stepDown = null;
+// The page in the background that is the first in line tells, until somebody looks at it or it is closed.
+function standInLine() {
+  if (isInLine || !document.hidden || !wantsNotice() || !navigator.locks) return;
+  isInLine = true;
+  navigator.locks.request(TELLER, () => new Promise((done) => {
+    isInLine = false;
+    if (!document.hidden) return done();
+    [isTeller, stepDown] = [true, done];
+    again();
+  }));
+}
+const isAside = () => document.hidden && !isTeller;
 let stream = null;
 let lastEntry = "";
 let mark = null;
@@ -415,6 +431,11 @@ async function again() {
   listen();
 }
 document.addEventListener("visibilitychange", () => {
+  if (!document.hidden) {
+    stepDown?.();
+    [isTeller, stepDown] = [false, null];
+  }
+  standInLine();
   if (isAside()) {
     stream?.close();
     stream = null;
@@ -425,4 +446,5 @@ document.addEventListener("visibilitychange", () => {
 
 tick();
 setInterval(tick, 1000);
+standInLine();
 listen();

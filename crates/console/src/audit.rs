@@ -24,6 +24,14 @@ pub struct Search {
     pub verdict: String,
     /// A rule.
     pub rule: String,
+    /// A tool, as it was called or as it is known.
+    pub tool: String,
+    /// An agent.
+    pub agent: String,
+    /// A folder that the agent works in, or one above.
+    pub workspace: String,
+    /// A person, or whoever else did or asked for something.
+    pub who: String,
     /// The first day, in UTC.
     pub since: String,
     /// The last day, in UTC.
@@ -32,13 +40,17 @@ pub struct Search {
 
 impl Search {
     /// Its fields, by the names that they have in addresses.
-    fn fields(&self) -> [(&'static str, &str); 7] {
+    fn fields(&self) -> [(&'static str, &str); 11] {
         [
             ("text", self.text.as_str()),
             ("kind", self.kind.as_str()),
             ("session", self.session.as_str()),
             ("verdict", self.verdict.as_str()),
             ("rule", self.rule.as_str()),
+            ("tool", self.tool.as_str()),
+            ("agent", self.agent.as_str()),
+            ("workspace", self.workspace.as_str()),
+            ("who", self.who.as_str()),
             ("since", self.since.as_str()),
             ("through", self.through.as_str()),
         ]
@@ -59,7 +71,8 @@ impl Search {
 
     /// Whether one of the fields is set that are not shown at once.
     fn is_narrow(&self) -> bool {
-        [&self.verdict, &self.rule, &self.since, &self.through].iter().any(|value| !value.trim().is_empty())
+        let at_once = ["text", "kind", "session"];
+        self.fields().iter().any(|(name, value)| !at_once.contains(name) && !value.trim().is_empty())
     }
 }
 
@@ -142,12 +155,21 @@ fn fields(search: &Search) -> Markup {
                 button type="submit" { "Search" }
             }
             details open[search.is_narrow()] {
-                summary { "By verdict, rule and day" }
+                summary { "By verdict, rule, tool, agent, person and day" }
                 div.fields {
                     label for="verdict" { "Verdict" }
                     select #verdict name="verdict" { @for (value, text) in VERDICTS { option value=(value) selected[search.verdict == *value] { (text) } } }
                     label for="rule" { "Rule" }
                     input #rule type="text" name="rule" value=(search.rule) maxlength="200" autocomplete="off" spellcheck="false";
+                    @for (name, label, value) in [
+                        ("tool", "Tool", &search.tool),
+                        ("agent", "Agent", &search.agent),
+                        ("workspace", "Workspace", &search.workspace),
+                        ("who", "Who", &search.who),
+                    ] {
+                        label for=(name) { (label) }
+                        input id=(name) type="text" name=(name) value=(value) maxlength="1000" autocomplete="off" spellcheck="false";
+                    }
                     label for="since" { "First day (UTC)" }
                     input #since type="date" name="since" value=(search.since);
                     label for="through" { "Last day (UTC)" }

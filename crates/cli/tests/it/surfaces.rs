@@ -186,6 +186,8 @@ approvals:
         ("failed", "`approvals.surfaces.ntfy.alarm` can't be used: "),
         ("good", "`ntfy.bell` can be used as it is configured; nothing is answered there"),
         ("warning", "none of `approvals.people` has `webhook`"),
+        ("note", "not told of questions of coding agents and the proxy: "),
+        ("note", "the audit trail has no witness: "),
     ];
     for ((grade, text), (expected, part)) in found.clone().zip(expected) {
         assert!(grade == expected && text.contains(part), "{grade} {text}");
@@ -229,8 +231,32 @@ approvals:
     ] {
         user.configure(&config(strict));
         let checks = looked_at(&user);
-        let [(grade, text)] = checks.as_slice() else { panic!("{checks:?}") };
+        let (grade, text) = &checks[0];
         assert!(grade == "good" && text.ends_with(said), "{grade} {text}");
+    }
+}
+
+#[test]
+fn the_doctor_says_whose_questions_no_surface_is_told_of() {
+    let user = User::new();
+    let surface = "approvals: {surfaces: {ntfy: {bell: {server: 'https://ntfy.example.com', topic: ops}}}}";
+    let waits = "agent: {approvals: {wait: true}}";
+    let proxy = "gateway: {hooks: {approvals: wait}}";
+    for (config, whose) in [
+        (format!("{surface}\n"), Some("coding agents and the proxy")),
+        (format!("{surface}\n{waits}\n"), Some("the proxy")),
+        (format!("{surface}\n{proxy}\n"), Some("coding agents")),
+        (format!("{surface}\n{proxy}\n{waits}\n"), None),
+        // Where there is none, nobody expects to be told.
+        (String::new(), None),
+    ] {
+        user.configure(&config);
+        let checks = looked_at(&user);
+        let told = checks.iter().find(|(_, text)| text.contains("are not told of questions of"));
+        match whose {
+            Some(whose) => assert!(told.unwrap().1.contains(&format!("questions of {whose}:")), "{checks:?}"),
+            None => assert_eq!(told, None, "{config}"),
+        }
     }
 }
 

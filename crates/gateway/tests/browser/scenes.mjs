@@ -129,8 +129,69 @@ async function notified() {
   await page.evaluate(() => window.last.dispatchEvent(new Event("click")));
   await page.waitForURL(/approvals$/);
   is(await pressed(), "true");
+  await oneOfManyTells(page);
   await page.click("#notify");
   is(await pressed(), "false");
+}
+
+/** Pages in the background keep no page from coming, and one of them tells. */
+async function oneOfManyTells(page) {
+  const queue = at(page, "/approvals");
+  const context = page.context();
+  const behind = () => {
+    Object.defineProperty(document, "hidden", { get: () => !window.looksHere });
+    Document.prototype.hasFocus = () => false;
+    window.streams = [];
+    window.shown = [];
+    window.Notification = class extends EventTarget {
+      static permission = "granted";
+      constructor(title) {
+        super();
+        window.shown.push(title);
+      }
+    };
+    const Stream = window.EventSource;
+    window.EventSource = class extends Stream {
+      constructor(address) {
+        super(address);
+        window.streams.push(this);
+      }
+    };
+  };
+  const pages = [];
+  for (let number = 0; number < 8; number += 1) {
+    const next = await context.newPage();
+    await next.addInitScript(behind);
+    await next.goto(queue, WAIT);
+    pages.push(next);
+  }
+  const open = () => Promise.all(pages.map((one) => one.evaluate(() => window.streams.filter((stream) => stream.readyState !== 2).length)));
+  const until = async (expected) => {
+    const [end, wanted] = [Date.now() + WAIT.timeout, JSON.stringify(expected)];
+    let found = "";
+    while (found !== wanted && Date.now() < end) {
+      found = JSON.stringify(await open());
+      await new Promise((done) => setTimeout(done, 50));
+    }
+    is(found, wanted);
+  };
+  await until([1, 0, 0, 0, 0, 0, 0, 0]);
+  // No frame is drawn in the background, so these waits are by the clock.
+  const behindIt = { ...WAIT, polling: 50 };
+  await pages[0].waitForFunction(() => document.querySelector("#waiting").textContent !== "", null, behindIt);
+  await tell("ask");
+  await pages[0].waitForFunction(() => window.shown.length === 1, null, behindIt);
+  // Another one takes its place.
+  await pages.shift().close();
+  await until([1, 0, 0, 0, 0, 0, 0]);
+  // Whoever looks at a page has a stream there, and the next in line tells.
+  await pages[0].evaluate(() => {
+    window.looksHere = true;
+    document.dispatchEvent(new Event("visibilitychange"));
+  });
+  await until([1, 1, 0, 0, 0, 0, 0]);
+  await Promise.all(pages.map((one) => one.close()));
+  await page.bringToFront();
 }
 
 /** What a program sees that opens another port by the console's name. */

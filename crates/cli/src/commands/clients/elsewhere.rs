@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use backstop::config::Loaded;
+use backstop::config::{LiveApprovals, Loaded};
 use backstop::store::{AUDIT_UNSIGNED, AuditFilter, AuditPlace, ProveAuditError, Store, Timestamp};
 use backstop::surfaces::{Ceiling, MadeSurface, each_surface};
 use backstop::{Reached, WitnessError, Witnesses};
@@ -19,18 +19,28 @@ const TOLD: Duration = Duration::from_hours(30 * 24);
 /// What helps against that.
 const TELL: &str = "`backstop serve` tells it every minute, and `backstop audit witness` at once; where copies are taken away, look there";
 
+/// What is said where there is no witness: it applies to whoever runs as this account, an agent that nothing confines among them.
+const NO_WITNESS: &str = "the audit trail has no witness: whoever can write its files and read its key can write it anew, and `backstop audit verify` finds nothing";
+const ADD_WITNESS: &str = "set `audit.witness`; a key that this account can't read (`audit.key_file`, a credential of `serve`) helps as well";
+
 /// Looks at each surface and each witness. A configuration that can't be read is told of by others.
 pub(super) async fn look(surroundings: &Surroundings) -> Vec<Check> {
     let Ok(operators) = surroundings.load_operators() else { return Vec::new() };
     let loaded = operators.loaded;
     let each = each_surface(&loaded, &|name| surroundings.variable(name));
     let mut checks: Vec<Check> = each.iter().map(|(key, made)| surface(key, made, &loaded)).collect();
+    if !each.is_empty() {
+        checks.extend(untold(&loaded));
+    }
     match (Witnesses::of(&loaded, &|name| surroundings.variable(name)), surroundings.store(&loaded)) {
         (Err(error), _) => {
             checks.push(check(Grade::Failed, format!("`audit.witness` can't be used: {error}"), None));
         }
         (Ok(witnesses), Ok(store)) => {
             checks.extend(look_at(&witnesses, store.as_ref()).await);
+            if witnesses.is_empty() && loaded.config.audit.enabled.value {
+                checks.push(check(Grade::Note, NO_WITNESS.to_owned(), Some(ADD_WITNESS)));
+            }
             checks.extend(signed_late(store.as_ref(), witnesses.is_empty()).await);
         }
         // Where the database lies is not known, which others say.
@@ -86,6 +96,25 @@ fn surface(key: &str, made: &MadeSurface, loaded: &Loaded) -> Check {
     }
     let text = format!("{can_be_used}; {known} of `approvals.people` could answer there, up to {answers}");
     check(Grade::Good, text, None)
+}
+
+/// Says whose questions no surface is told of: where nobody waits for an answer, a call is denied, and its question is listed.
+fn untold(loaded: &Loaded) -> Option<Check> {
+    let settings = &loaded.config;
+    let hooks =
+        (!settings.agent.approvals.wait.value).then_some(("coding agents", "`agent.approvals.wait: true`"));
+    let is_filed = settings.gateway.hooks.approvals.value == LiveApprovals::File;
+    let proxy = is_filed.then_some(("the proxy", "`gateway.hooks.approvals: wait`"));
+    let (whose, waits): (Vec<_>, Vec<_>) = hooks.into_iter().chain(proxy).unzip();
+    if whose.is_empty() {
+        return None;
+    }
+    let text = format!(
+        "surfaces are not told of questions of {}: such a call is denied at once, and its question is in `backstop approvals list`",
+        whose.join(" and ")
+    );
+    let hint = format!("with {} they wait for an answer", waits.join(" and "));
+    Some(check(Grade::Note, text, Some(&hint)))
 }
 
 async fn look_at(witnesses: &Witnesses, store: &dyn Store) -> Vec<Check> {

@@ -64,6 +64,10 @@ fn searched(request: &PageRequest<'_>) -> Search {
         text: query("text"),
         verdict: query("verdict"),
         rule: query("rule"),
+        tool: query("tool"),
+        agent: query("agent"),
+        workspace: query("workspace"),
+        who: query("who"),
         since: query("since"),
         through: query("through"),
     }
@@ -89,6 +93,10 @@ impl Sought {
             session: text(&search.session).map(SessionId::from),
             verdict: text(&search.verdict),
             rule: text(&search.rule),
+            tool: text(&search.tool),
+            agent: text(&search.agent),
+            workspace: text(&search.workspace),
+            who: text(&search.who),
             since: day(&search.since, 0)?,
             until: day(&search.through, 1)?,
             ..AuditFilter::default()

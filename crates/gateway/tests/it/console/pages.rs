@@ -426,6 +426,8 @@ async fn the_trail_is_looked_through_and_what_is_found_is_exported() {
     let receipt = |verdict: &str, rule: &str, days: i64| {
         let body = json!({
             "point": "before_tool_call", "verdict": verdict, "tool": format!("tool-{rule}"),
+            "agentId": format!("bot-{days}"), "workspace": format!("/work/{days}/app"),
+            "requester": {"senderId": format!("ann-{days}")},
             "blocked": {"cause": "decision", "hook": "gate", "reason": {"rules": [rule]}},
         });
         let at = Timestamp::from_millis(days * 86_400_000);
@@ -441,6 +443,11 @@ async fn the_trail_is_looked_through_and_what_is_found_is_exported() {
         ("verdict=block", 2),
         ("rule=test.one", 2),
         ("verdict=pass&rule=test.two", 0),
+        ("tool=tool-test.one", 2),
+        ("agent=bot-1", 2),
+        ("workspace=/work/0", 1),
+        ("who=ann-1&tool=tool-test.two", 1),
+        ("who=bot-1", 0),
         ("kind=receipt&since=1970-01-02", 2),
         ("kind=receipt&through=1970-01-01", 1),
         ("since=1970-01-01&through=1970-01-02&text=TOOL-test.two", 1),
