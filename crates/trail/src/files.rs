@@ -42,6 +42,10 @@ impl Files {
         Self { folder: folder.to_path_buf() }
     }
 
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
     /// Makes the folder, for its owner only.
     pub(crate) fn create(&self) -> Result<(), TrailError> {
         let mut folders = fs::DirBuilder::new();
@@ -76,7 +80,7 @@ impl Files {
         self.folder.join("checkpoints")
     }
 
-    fn entries(&self) -> PathBuf {
+    pub(crate) fn entries(&self) -> PathBuf {
         self.folder.join("entries")
     }
 
@@ -293,6 +297,8 @@ pub(crate) fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
 
 /// Waits until the names in a folder survive a power failure.
 pub(crate) fn sync_folder(folder: &Path) -> io::Result<()> {
+    #[cfg(test)]
+    crate::faults::on_names(folder);
     File::open(folder)?.sync_all()
 }
 

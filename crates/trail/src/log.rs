@@ -14,6 +14,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use serde_json::json;
 use uuid::Uuid;
 
+use crate::disk::Disk;
 use crate::entry::{Body, BodyError, Draft, KIND_ROTATED, label_of};
 use crate::files::{self, CHECKPOINT_MARK, Files, open, options, replace};
 use crate::known::Known;
@@ -92,6 +93,8 @@ pub struct Log {
     /// The number of the next entry of this process.
     n: u64,
     pub(crate) tail: Option<Tail>,
+    /// What the disk has, which outlives what is known of the end.
+    disk: Disk,
     /// Up to which entry the log was read from its files, as others may have left them. What is behind, this process wrote.
     pub(crate) read: u64,
     /// How many entries this process has seen in the log.
@@ -143,6 +146,7 @@ impl Log {
             process,
             n: 1,
             tail: None,
+            disk: Disk::default(),
             read: 0,
             seen: 0,
             key: None,
@@ -236,7 +240,7 @@ impl Log {
     /// Writes sealed entries at the end as it is known.
     pub(crate) fn write(&mut self, sealed: &[Vec<u8>]) -> Result<(), TrailError> {
         let Some(tail) = &mut self.tail else { return Err(TrailError::Closed) };
-        tail.write(&self.files, &self.options, &self.lock, sealed)?;
+        tail.write(&self.files, &self.options, (&self.lock, &mut self.disk), sealed)?;
         self.seen = tail.frontier.size();
         if let Some(label) = self.options.remembers {
             let now = Instant::now();
@@ -275,14 +279,48 @@ impl Log {
         })
     }
 
-    /// Waits until everything that this process has written survives a power failure.
+    /// Waits until everything that this process has written survives a power failure. What the disk refused before is written again.
     ///
     /// # Errors
     ///
-    /// [`TrailError`] when the disk says no.
+    /// [`TrailError`] when the disk says no, or something was lost since this last succeeded.
     pub fn sync(&mut self) -> Result<(), TrailError> {
-        let Some(tail) = &mut self.tail else { return Ok(()) };
-        tail.sync(&self.files)
+        let kept = if self.disk.is_refusing() {
+            self.locked(|log| {
+                log.refreshed()?;
+                log.keep()
+            })
+        } else {
+            self.keep()
+        };
+        // Whoever signs may have found it, and lets others write on.
+        if std::mem::take(&mut self.disk.lost) { kept.and(Err(self.is_lost())) } else { kept }
+    }
+
+    /// Waits until everything that is known to be there survives a power failure. While no other process writes, if the disk refused
+    /// something.
+    fn keep(&mut self) -> Result<(), TrailError> {
+        let end = self.tail.as_ref().map(|tail| (tail.first, tail.bytes));
+        if let Some(tail) = &self.tail {
+            self.disk.hold(&self.files, tail.first, &tail.segment);
+        }
+        if self.disk.is_refusing()
+            && let Some(first) = self.disk.write_again(&self.files)?
+        {
+            self.disk.lost = true;
+            // Only of the last segment is anything written.
+            if self.files.segments()?.last() == Some(&first) {
+                self.salvage()?;
+                self.tail = None;
+                self.refreshed()?;
+            }
+            return Err(self.is_lost());
+        }
+        self.disk.keep(&self.files, end)
+    }
+
+    fn is_lost(&self) -> TrailError {
+        TrailError::Damaged { path: self.files.entries(), what: "entries that the disk had refused" }
     }
 
     /// Returns how far the log reaches, with what others have written.
@@ -341,7 +379,7 @@ impl Log {
             log.add(&[Draft::new(at, KIND_ROTATED, body)])?;
             // INVARIANT (no checkpoint is signed by a key that no entry names): a crash from here on leaves the old key with its entry, which
             // rotating again repeats, or the new one.
-            log.sync()?;
+            log.keep()?;
             // Other processes let go of the key that they hold.
             log.count_replacement()?;
             let kept = with(PREVIOUS_KEY);
@@ -440,6 +478,7 @@ impl Log {
         }
         let (tail, end) = Tail::load(&self.files, generation, self.options.remembers)?;
         self.read = tail.frontier.size();
+        self.disk.note_opened(tail.bytes == 0);
         Ok((tail, end))
     }
 
@@ -473,7 +512,7 @@ impl Log {
 
     /// Signs, where the newest checkpoint was looked at already.
     fn sign_as(&mut self, keys: &[&SigningKey]) -> Result<SignedCheckpoint, TrailError> {
-        self.sync()?;
+        self.keep()?;
         let Extent { size, root } = self.extent()?;
         let checkpoint = Checkpoint { origin: self.origin.clone(), size, root };
         let signed =

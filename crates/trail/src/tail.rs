@@ -3,13 +3,14 @@
 use std::collections::VecDeque;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
-use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use crate::disk::Disk;
 use crate::entry::label_of;
-use crate::files::{Files, open, options, read, replace, sync_folder};
+use crate::files::{Files, open, options, read, replace};
 use crate::frame::{Frame, Frames, HEADER_BYTES, Next};
 use crate::known::MOST;
 use crate::log::{CHECKPOINT_AFTER, Options};
@@ -31,7 +32,7 @@ pub(crate) struct Tail {
     pub(crate) generation: u64,
     /// The first entry of the last segment.
     pub(crate) first: u64,
-    pub(crate) segment: File,
+    pub(crate) segment: Arc<File>,
     /// The length of the segment.
     pub(crate) bytes: u64,
     pub(crate) frontier: Frontier,
@@ -45,8 +46,6 @@ pub(crate) struct Tail {
     replaced: Vec<Value>,
     /// What failed behind entries that are written.
     failed_behind: Option<TrailError>,
-    /// Why what was written may not be on the disk.
-    unsynced: Option<TrailError>,
     /// The label of which it is noted which values entries have, and those that were read since they were taken.
     remembers: Option<&'static str>,
     values: VecDeque<String>,
@@ -122,7 +121,6 @@ impl Tail {
             unwritten: Vec::new(),
             replaced: Vec::new(),
             failed_behind: None,
-            unsynced: None,
             remembers,
             values: VecDeque::new(),
         };
@@ -219,23 +217,16 @@ impl Tail {
         self.failed_behind.take()
     }
 
-    /// Waits until everything that is written survives a power failure.
-    pub(crate) fn sync(&mut self, files: &Files) -> Result<(), TrailError> {
-        // The system tells of a failed write once only.
-        let before = self.unsynced.take();
-        self.segment.sync_data().map_err(self.failed(files, "written to the disk"))?;
-        before.map_or(Ok(()), Err)
-    }
-
     /// Writes entries, the tiles that they complete, and begins the next segment where this one is long enough. What fails behind the entries
     /// is kept for [`take_failed_behind`](Self::take_failed_behind).
     pub(crate) fn write(
         &mut self,
         files: &Files,
         options: &Options,
-        lock: &File,
+        (lock, disk): (&File, &mut Disk),
         entries: &[Vec<u8>],
     ) -> Result<(), TrailError> {
+        disk.hold(files, self.first, &self.segment);
         let mut rest = entries;
         while !rest.is_empty() {
             // Up to the end of the tile: a segment ends with one.
@@ -249,7 +240,7 @@ impl Tail {
                 let is_last = (rest.len() as u64) < TILE;
                 let mut kept = self.keep_place(files, rolls || is_last);
                 if rolls {
-                    kept = kept.and(self.roll(files, lock));
+                    kept = kept.and(self.roll(files, lock, disk));
                 }
                 self.failed_behind = kept.err().or(self.failed_behind.take());
             }
@@ -263,9 +254,7 @@ impl Tail {
         for entry in entries {
             Frame::Entry(entry).write(&mut frames);
         }
-        let written =
-            self.segment.seek(SeekFrom::Start(self.bytes)).and_then(|_| self.segment.write_all(&frames));
-        if let Err(error) = written {
+        if let Err(error) = self.put(files, &frames) {
             // A full disk took a part: without it the log is as it was. Where that fails, too, the next to write cuts it off.
             let _ = self.segment.set_len(self.bytes);
             return Err(self.failed(files, "written")(error));
@@ -274,6 +263,14 @@ impl Tail {
         let full = entries.iter().flat_map(|entry| self.frontier.push(Frame::Entry(entry).leaf())).collect();
         self.put_tiles(files, full);
         Ok(())
+    }
+
+    fn put(&self, _files: &Files, frames: &[u8]) -> io::Result<()> {
+        #[cfg(test)]
+        crate::faults::on_write(&_files.segment(self.first))?;
+        let mut segment = &*self.segment;
+        segment.seek(SeekFrom::Start(self.bytes))?;
+        segment.write_all(frames)
     }
 
     /// Keeps where the last full tile ends, so that whoever opens the log reads on from there. The edge waits for the disk, so of several
@@ -296,20 +293,16 @@ impl Tail {
     }
 
     /// Begins the next segment. Where it can't be begun, this one grows on.
-    fn roll(&mut self, files: &Files, lock: &File) -> Result<(), TrailError> {
+    fn roll(&mut self, files: &Files, lock: &File, disk: &mut Disk) -> Result<(), TrailError> {
         // The next one must not outlive this one's end.
-        if let Err(error) = self.segment.sync_all() {
-            self.unsynced = Some(self.failed(files, "written to the disk")(error));
-            return Ok(());
-        }
+        disk.keep(files, Some((self.first, self.bytes)))?;
         let first = self.frontier.size();
         let next = open_segment(files, first)?;
         self.generation = count_replacement(lock).map_err(TrailError::file(&files.lock(), "written"))?;
         (self.first, self.segment, self.bytes) = (first, next, 0);
-        keep_frontier(files, self.first, 0, &self.frontier)?;
-        let path = files.segment(self.first);
-        let folder = path.parent().unwrap_or(Path::new("."));
-        sync_folder(folder).map_err(TrailError::file(folder, "written to the disk"))
+        disk.hold(files, self.first, &self.segment);
+        disk.note_begun();
+        keep_frontier(files, self.first, 0, &self.frontier)
     }
 
     pub(crate) fn failed(
@@ -321,10 +314,10 @@ impl Tail {
     }
 }
 
-fn open_segment(files: &Files, first: u64) -> Result<File, TrailError> {
+fn open_segment(files: &Files, first: u64) -> Result<Arc<File>, TrailError> {
     let path = files.segment(first);
     let opened = open(&path, options().read(true).write(true).create(true).truncate(false));
-    opened.map_err(TrailError::file(&path, "opened"))
+    opened.map(Arc::new).map_err(TrailError::file(&path, "opened"))
 }
 
 /// Since when the newest checkpoint is there, as far as a clock that only runs forwards can tell; `None` where there is none.

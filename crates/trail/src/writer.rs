@@ -29,7 +29,7 @@ const CHECKPOINT_AFTER: Duration = Duration::from_secs(10);
 /// After how much time without entries one says that nothing happened.
 const HEARTBEAT_AFTER: Duration = Duration::from_secs(3600);
 
-/// What is told to whoever waits, or why the entries are not in the log.
+/// What is told to whoever waits, or why the entries are not in the log, or not on the disk for all that is known.
 pub type Written = Result<Appended, Arc<TrailError>>;
 
 /// Entries that are in the log.
@@ -442,8 +442,9 @@ impl Thread {
             self.unsigned = self.last.checked_sub(CHECKPOINT_AFTER).or(self.unsigned);
         }
         if is_due(self.unsynced, SYNC_AFTER) {
-            let _ = self.log().and_then(Log::sync);
-            self.unsynced = None;
+            // INVARIANT (law 8, what waits for the disk promises all before it): what the disk refused stays unsynced.
+            let synced = self.log().and_then(Log::sync);
+            self.unsynced = synced.is_err().then(Instant::now);
         }
         if is_due(self.unsigned, CHECKPOINT_AFTER) {
             let _ = self.log().and_then(Log::checkpoint);
