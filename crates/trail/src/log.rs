@@ -30,7 +30,7 @@ pub(crate) const CHECKPOINT_ENTRIES: u64 = 256;
 pub(crate) const CHECKPOINT_AFTER: Duration = Duration::from_secs(10);
 /// How much is written to find out whether there is room.
 const PROBE_BYTES: usize = 4096;
-/// How long a process waits for the others.
+/// How long a process waits for the others, usually.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// How long a segment becomes before the next one begins.
 const SEGMENT_BYTES: u64 = 64 << 20;
@@ -50,6 +50,8 @@ pub struct Options {
     pub key_is_kept: bool,
     /// The label of which it is remembered which values entries have; see [`Draft::once`].
     pub remembers: Option<&'static str>,
+    /// How long is waited for other processes that write. Then what was to be added is lost, and missing.
+    pub patience: Duration,
 }
 
 impl Options {
@@ -63,6 +65,7 @@ impl Options {
             segment_bytes: SEGMENT_BYTES,
             key_is_kept: false,
             remembers: None,
+            patience: PATIENCE,
         }
     }
 
@@ -184,7 +187,9 @@ impl Log {
     ///
     /// [`TrailError`] when they can't be written. Then none is in the log, and their numbers are missing there.
     pub fn append(&mut self, drafts: &[Draft]) -> Result<Extent, TrailError> {
-        self.locked(|log| {
+        // What can't be added has numbers, too: that it is missing shows.
+        self.take_lock().inspect_err(|_| self.skip(numbered(drafts)))?;
+        self.holding(|log| {
             log.add(drafts)?;
             let extent = log.extent()?;
             let signed = log.checkpoint_if(|since, age| {
@@ -404,6 +409,11 @@ impl Log {
         work: impl FnOnce(&mut Self) -> Result<T, TrailError>,
     ) -> Result<T, TrailError> {
         self.take_lock()?;
+        self.holding(work)
+    }
+
+    /// Does something, and lets go of the lock.
+    fn holding<T>(&mut self, work: impl FnOnce(&mut Self) -> Result<T, TrailError>) -> Result<T, TrailError> {
         let done = work(self);
         if done.is_err() {
             // What is in memory may be ahead of the files, or behind them.
@@ -418,7 +428,7 @@ impl Log {
         loop {
             let source = match self.lock.try_lock() {
                 Ok(()) => return Ok(()),
-                Err(TryLockError::WouldBlock) if begun.elapsed() < PATIENCE => {
+                Err(TryLockError::WouldBlock) if begun.elapsed() < self.options.patience => {
                     std::thread::sleep(pause);
                     pause = (pause * 2).min(Duration::from_millis(2));
                     continue;
@@ -557,6 +567,11 @@ impl Log {
 /// Returns what both keys sign when one hands over to the other.
 pub(crate) fn rotation_text(origin: &str, to: &str) -> String {
     format!("backstop trail key rotation\n{origin}\n{to}\n")
+}
+
+/// Returns how many entries of drafts are missed where they are not written: one that only [explains](Draft::once) others is not.
+pub(crate) fn numbered(drafts: &[Draft]) -> u64 {
+    drafts.iter().filter(|draft| !draft.once).count() as u64
 }
 
 /// Returns the time, in milliseconds since 1970.

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
 use crate::entry::{Body, Draft, KIND_HEARTBEAT, KIND_START, KIND_STOP};
-use crate::log::{Extent, Log, Options, now};
+use crate::log::{Extent, Log, Options, now, numbered};
 use crate::{SignedCheckpoint, TrailError};
 
 /// The most entries that wait.
@@ -250,11 +250,6 @@ impl Writer {
         }
         Ok(queue)
     }
-}
-
-/// Returns how many entries of drafts are missed where they are not written: one that only [explains](Draft::once) others is not.
-fn numbered(drafts: &[Draft]) -> u64 {
-    drafts.iter().filter(|draft| !draft.once).count() as u64
 }
 
 impl Queue {
