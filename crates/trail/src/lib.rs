@@ -55,6 +55,8 @@ mod prune;
 #[cfg(feature = "files")]
 mod reader;
 #[cfg(feature = "files")]
+mod rewrite;
+#[cfg(feature = "files")]
 mod salvage;
 #[cfg(feature = "files")]
 mod signers;

@@ -6,7 +6,7 @@
 //!
 //! What a crash left behind the last whole entry is cut off by whoever writes next, kept in a file of its own, and told of by an entry.
 
-use std::fs::{self, File, TryLockError};
+use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -135,9 +135,7 @@ impl Log {
         }
         let files = Files::new(&options.folder);
         files.create()?;
-        let path = files.lock();
-        let lock = open(&path, files::options().read(true).write(true).create(true).truncate(false));
-        let lock = lock.map_err(TrailError::file(&path, "opened"))?;
+        let lock = files::open_lock(&files.lock())?;
         let process = Uuid::new_v4().simple().to_string();
         let origin = String::new();
         let befallen = Befallen::default();
@@ -412,6 +410,10 @@ impl Log {
         self.holding(work)
     }
 
+    fn take_lock(&self) -> Result<(), TrailError> {
+        files::take_lock(&self.lock, &self.files.lock(), self.options.patience)
+    }
+
     /// Does something, and lets go of the lock.
     fn holding<T>(&mut self, work: impl FnOnce(&mut Self) -> Result<T, TrailError>) -> Result<T, TrailError> {
         let done = work(self);
@@ -421,23 +423,6 @@ impl Log {
         }
         self.lock.unlock().map_err(TrailError::file(&self.files.lock(), "unlocked"))?;
         done
-    }
-
-    fn take_lock(&self) -> Result<(), TrailError> {
-        let (begun, mut pause) = (Instant::now(), Duration::from_micros(50));
-        loop {
-            let source = match self.lock.try_lock() {
-                Ok(()) => return Ok(()),
-                Err(TryLockError::WouldBlock) if begun.elapsed() < self.options.patience => {
-                    std::thread::sleep(pause);
-                    pause = (pause * 2).min(Duration::from_millis(2));
-                    continue;
-                }
-                Err(TryLockError::WouldBlock) => io::ErrorKind::TimedOut.into(),
-                Err(TryLockError::Error(error)) => error,
-            };
-            return Err(TrailError::file(&self.files.lock(), "locked")(source));
-        }
     }
 
     /// Reads the end of the log as it is now. What a crash left there is cut off, and what was damaged there is put aside.
@@ -552,10 +537,6 @@ impl Log {
     /// Counts that files are about to be replaced, so that other processes open them anew.
     pub(crate) fn count_replacement(&self) -> Result<(), TrailError> {
         count_replacement(&self.lock).map(drop).map_err(TrailError::file(&self.files.lock(), "written"))
-    }
-
-    pub(crate) fn files(&self) -> &Files {
-        &self.files
     }
 
     /// Forgets the end of the log, since files were replaced.

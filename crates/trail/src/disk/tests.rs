@@ -224,6 +224,17 @@ fn the_name_of_a_segment_is_on_the_disk_before_its_entries_count() {
 }
 
 #[test]
+fn the_name_of_a_segment_that_is_replaced_is_on_the_disk() {
+    let place = Place::new();
+    let mut log = place.open();
+    log.append(&drafts(300)).unwrap();
+    log.sync().unwrap();
+    faults::asked(&place.log());
+    log.prune(100, 5, "age", "ann", |_, _| false).unwrap();
+    assert_eq!(faults::asked(&place.log()).last(), Some(&Asked::Names));
+}
+
+#[test]
 fn a_segment_that_the_disk_refuses_is_not_left_for_the_next_one() {
     let place = Place::new();
     let mut log = Log::open(Options { segment_bytes: 1000, ..place.options() }).unwrap();
