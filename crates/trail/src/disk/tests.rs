@@ -232,6 +232,16 @@ fn the_name_of_a_segment_that_is_replaced_is_on_the_disk() {
     faults::asked(&place.log());
     log.prune(100, 5, "age", "ann", |_, _| false).unwrap();
     assert_eq!(faults::asked(&place.log()).last(), Some(&Asked::Names));
+    // Something in its middle is none of ours.
+    let mut bytes = fs::read(place.segment()).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(place.segment(), bytes).unwrap();
+    fs::remove_file(place.log().join("frontier")).unwrap();
+    drop(log);
+    place.open().append(&drafts(1)).unwrap();
+    assert!(place.log().join("damaged").exists());
+    assert!(faults::asked(&place.log()).contains(&Asked::Names));
 }
 
 #[test]
