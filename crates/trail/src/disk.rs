@@ -63,6 +63,11 @@ impl Disk {
         self.names |= is_empty;
     }
 
+    /// Notes that entries were cut off that the disk may have had.
+    pub(crate) fn note_cut(&mut self) {
+        self.known = None;
+    }
+
     /// Notes that a segment began.
     pub(crate) fn note_begun(&mut self) {
         self.names = true;

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::disk::Disk;
 use crate::entry::label_of;
-use crate::files::{Files, open, options, read, replace};
+use crate::files::{Files, open, options, read, replace, sync_folder};
 use crate::frame::{Frame, Frames, HEADER_BYTES, Next};
 use crate::known::MOST;
 use crate::log::{CHECKPOINT_AFTER, Options};
@@ -60,6 +60,42 @@ pub(crate) enum End {
     Torn(u64),
     /// Whole entries stand behind something that is none. Nothing was cut off.
     Damaged,
+}
+
+/// What is written behind the entries of a group, when all of them are there.
+#[derive(Default)]
+struct Behind {
+    tiles: Vec<Tile>,
+    /// Where tiles end: the first entry of a segment, the number of the entry behind the tile, and its place.
+    places: Vec<(u64, u64, u64)>,
+    /// The edge at the last of them, and where it lies: in which segment, and at which place. It waits for the disk, so of several tiles that
+    /// are written at once, it is kept of the last one: who finds an earlier one reads more.
+    edge: Option<(u64, u64, Frontier)>,
+    failed: Option<TrailError>,
+}
+
+/// How the log ended before a group.
+struct Begun {
+    first: u64,
+    segment: Arc<File>,
+    bytes: u64,
+}
+
+impl Begun {
+    /// Takes away what is there of a group that has no room, and that nobody has signed.
+    fn cut_back(&self, files: &Files) -> Result<(), TrailError> {
+        let later = files.segments()?.into_iter().rev().take_while(|first| *first > self.first);
+        let later = later.map(|first| files.segment(first)).collect::<Vec<_>>();
+        for path in &later {
+            fs::remove_file(path).map_err(TrailError::file(path, "removed"))?;
+        }
+        if !later.is_empty() {
+            // A later one must not come back behind what is cut off here.
+            let folder = files.entries();
+            sync_folder(&folder).map_err(TrailError::file(&folder, "written to the disk"))?;
+        }
+        self.segment.set_len(self.bytes).map_err(TrailError::file(&files.segment(self.first), "cut"))
+    }
 }
 
 /// Notes the value of a label that an entry has.
@@ -218,7 +254,7 @@ impl Tail {
     }
 
     /// Writes entries, the tiles that they complete, and begins the next segment where this one is long enough. What fails behind the entries
-    /// is kept for [`take_failed_behind`](Self::take_failed_behind).
+    /// is kept for [`take_failed_behind`](Self::take_failed_behind). Whoever is told that it failed knows nothing of the end any more.
     pub(crate) fn write(
         &mut self,
         files: &Files,
@@ -227,42 +263,59 @@ impl Tail {
         entries: &[Vec<u8>],
     ) -> Result<(), TrailError> {
         disk.hold(files, self.first, &self.segment);
-        let mut rest = entries;
-        while !rest.is_empty() {
-            // Up to the end of the tile: a segment ends with one.
-            let room = TILE - self.frontier.size() % TILE;
-            let count = usize::try_from(room).unwrap_or(usize::MAX).min(rest.len());
-            let (group, after) = rest.split_at(count);
-            self.write_group(files, group)?;
-            rest = after;
-            if self.frontier.size().is_multiple_of(TILE) {
-                let rolls = self.bytes >= options.segment_bytes;
-                let is_last = (rest.len() as u64) < TILE;
-                let mut kept = self.keep_place(files, rolls || is_last);
-                if rolls {
-                    kept = kept.and(self.roll(files, lock, disk));
-                }
-                self.failed_behind = kept.err().or(self.failed_behind.take());
+        let begun = Begun { first: self.first, segment: Arc::clone(&self.segment), bytes: self.bytes };
+        match self.write_all(files, options, (lock, &mut *disk), entries) {
+            // INVARIANT (what is cut off leaves nothing): of entries that may be cut off, nothing else is written.
+            Ok(behind) => self.write_behind(files, behind),
+            Err(error) => {
+                disk.note_cut();
+                // Where that fails, too, the next to write cuts off what is no whole entry.
+                let _ = begun.cut_back(files);
+                return Err(error);
             }
         }
         Ok(())
     }
 
-    fn write_group(&mut self, files: &Files, entries: &[Vec<u8>]) -> Result<(), TrailError> {
+    fn write_all(
+        &mut self,
+        files: &Files,
+        options: &Options,
+        (lock, disk): (&File, &mut Disk),
+        entries: &[Vec<u8>],
+    ) -> Result<Behind, TrailError> {
+        let (mut rest, mut behind) = (entries, Behind::default());
+        while !rest.is_empty() {
+            // Up to the end of the tile: a segment ends with one.
+            let room = TILE - self.frontier.size() % TILE;
+            let count = usize::try_from(room).unwrap_or(usize::MAX).min(rest.len());
+            let (group, after) = rest.split_at(count);
+            behind.tiles.append(&mut self.write_group(files, group)?);
+            rest = after;
+            if self.frontier.size().is_multiple_of(TILE) {
+                behind.places.push((self.first, self.frontier.size(), self.bytes));
+                let rolls = self.bytes >= options.segment_bytes;
+                if rolls {
+                    behind.failed = self.roll(files, lock, disk).err().or(behind.failed);
+                }
+                if rolls || (rest.len() as u64) < TILE {
+                    behind.edge = Some((self.first, self.bytes, self.frontier.clone()));
+                }
+            }
+        }
+        Ok(behind)
+    }
+
+    /// Writes entries up to the end of a tile. Returns the tiles that they complete.
+    fn write_group(&mut self, files: &Files, entries: &[Vec<u8>]) -> Result<Vec<Tile>, TrailError> {
         let length = entries.iter().map(|entry| entry.len() + HEADER_BYTES).sum();
         let mut frames = Vec::with_capacity(length);
         for entry in entries {
             Frame::Entry(entry).write(&mut frames);
         }
-        if let Err(error) = self.put(files, &frames) {
-            // A full disk took a part: without it the log is as it was. Where that fails, too, the next to write cuts it off.
-            let _ = self.segment.set_len(self.bytes);
-            return Err(self.failed(files, "written")(error));
-        }
+        self.put(files, &frames).map_err(self.failed(files, "written"))?;
         self.bytes += frames.len() as u64;
-        let full = entries.iter().flat_map(|entry| self.frontier.push(Frame::Entry(entry).leaf())).collect();
-        self.put_tiles(files, full);
-        Ok(())
+        Ok(entries.iter().flat_map(|entry| self.frontier.push(Frame::Entry(entry).leaf())).collect())
     }
 
     fn put(&self, _files: &Files, frames: &[u8]) -> io::Result<()> {
@@ -273,36 +326,29 @@ impl Tail {
         segment.write_all(frames)
     }
 
-    /// Keeps where the last full tile ends, so that whoever opens the log reads on from there. The edge waits for the disk, so of several
-    /// tiles that are written at once, it is kept of the last one: who finds an earlier one reads more.
-    fn keep_place(&self, files: &Files, with_edge: bool) -> Result<(), TrailError> {
-        let path = files.places(self.first);
-        // A segment whose name says another beginning than its entries have is read from there.
-        let rows = self.frontier.size().checked_sub(self.first).map(|entries| entries / TILE);
-        let Some(row) = rows.filter(|row| *row > 0) else { return Ok(()) };
-        let places = open(&path, options().write(true).create(true).truncate(false));
-        let noted = places.and_then(|mut places| {
-            places.seek(SeekFrom::Start((row - 1) * PLACE_BYTES))?;
-            places.write_all(&self.bytes.to_le_bytes())
+    /// Writes what goes with entries that are written. Failing here is no failure of the entries.
+    fn write_behind(&mut self, files: &Files, behind: Behind) {
+        self.put_tiles(files, behind.tiles);
+        let kept = behind.places.into_iter().try_for_each(|place| keep_place(files, place));
+        let kept = kept.and_then(|()| match behind.edge {
+            Some((segment, place, frontier)) => keep_frontier(files, segment, place, &frontier),
+            None => Ok(()),
         });
-        noted.map_err(TrailError::file(&path, "written"))?;
-        match with_edge {
-            true => keep_frontier(files, self.first, self.bytes, &self.frontier),
-            false => Ok(()),
-        }
+        self.failed_behind = behind.failed.or(kept.err()).or(self.failed_behind.take());
     }
 
     /// Begins the next segment. Where it can't be begun, this one grows on.
     fn roll(&mut self, files: &Files, lock: &File, disk: &mut Disk) -> Result<(), TrailError> {
         // The next one must not outlive this one's end.
         disk.keep(files, Some((self.first, self.bytes)))?;
+        // Before the next one is there: behind that, this one must not grow.
+        self.generation = count_replacement(lock).map_err(TrailError::file(&files.lock(), "written"))?;
         let first = self.frontier.size();
         let next = open_segment(files, first)?;
-        self.generation = count_replacement(lock).map_err(TrailError::file(&files.lock(), "written"))?;
         (self.first, self.segment, self.bytes) = (first, next, 0);
         disk.hold(files, self.first, &self.segment);
         disk.note_begun();
-        keep_frontier(files, self.first, 0, &self.frontier)
+        Ok(())
     }
 
     pub(crate) fn failed(
@@ -331,6 +377,20 @@ fn age_of_newest(files: &Files) -> Option<Instant> {
 fn before(age: Duration) -> Instant {
     let now = Instant::now();
     now.checked_sub(age).unwrap_or(now)
+}
+
+/// Keeps where a full tile ends, so that whoever reads on from there finds the place.
+fn keep_place(files: &Files, (first, size, bytes): (u64, u64, u64)) -> Result<(), TrailError> {
+    let path = files.places(first);
+    // A segment whose name says another beginning than its entries have is read from there.
+    let rows = size.checked_sub(first).map(|entries| entries / TILE);
+    let Some(row) = rows.filter(|row| *row > 0) else { return Ok(()) };
+    let places = open(&path, options().write(true).create(true).truncate(false));
+    let noted = places.and_then(|mut places| {
+        places.seek(SeekFrom::Start((row - 1) * PLACE_BYTES))?;
+        places.write_all(&bytes.to_le_bytes())
+    });
+    noted.map_err(TrailError::file(&path, "written"))
 }
 
 /// Writes down the edge at the end of a tile, which lies there in this segment.

@@ -262,3 +262,34 @@ fn a_segment_that_the_disk_refuses_is_not_left_for_the_next_one() {
     log.checkpoint().unwrap();
     assert_eq!(place.verify().missing, 0);
 }
+
+#[test]
+fn of_a_group_that_does_not_fit_nothing_is_in_the_log() {
+    // In one segment, and with more of them between.
+    for (segment_bytes, room) in [(1 << 20, 1), (1 << 20, 3), (1000, 1), (1000, 2), (1000, 3)] {
+        let place = Place::new();
+        let open = || Log::open(Options { segment_bytes, ..place.options() }).unwrap();
+        let mut log = open();
+        let before = log.append(&drafts(255)).unwrap();
+        let files = || {
+            let listed = fs::read_dir(place.log().join("entries")).unwrap();
+            let mut listed: Vec<_> = listed.map(|file| file.unwrap().file_name()).collect();
+            listed.sort();
+            listed
+        };
+        let (listed, length) = (files(), place.length());
+        faults::room(&place.log(), Some(room));
+        log.append(&drafts(1000)).unwrap_err();
+        faults::room(&place.log(), None);
+        assert_eq!(Reader::new(&place.log()).extent().unwrap(), before, "{segment_bytes}, {room}");
+        assert_eq!((files(), place.length()), (listed, length));
+        assert!(!place.log().join("tile").exists() && !place.log().join("frontier").exists());
+        // Others go on, and so does whoever had no room.
+        open().append(&drafts(7)).unwrap();
+        assert_eq!(log.append(&drafts(600)).unwrap().size, 255 + 7 + 600);
+        log.sync().unwrap();
+        log.checkpoint().unwrap();
+        let report = place.verify();
+        assert_eq!((report.size, report.missing, report.recovered.len()), (862, 1000, 0), "{report:?}");
+    }
+}
