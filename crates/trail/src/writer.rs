@@ -413,15 +413,15 @@ impl Thread {
             }
         };
         let extent = if drafts.is_empty() { log.look()? } else { log.append(drafts)? };
-        if durable {
-            log.sync()?;
+        let kept = if durable { log.sync().map(|()| true) } else { Ok(false) };
+        if !drafts.is_empty() {
+            // What the disk refuses is in the log, and is tried again.
+            self.unsynced.get_or_insert(self.last);
+            self.unsigned.get_or_insert(self.last);
+        }
+        if kept? {
             self.unsynced = None;
             self.shared.kept.fetch_max(extent.size, Ordering::AcqRel);
-        } else if !drafts.is_empty() {
-            self.unsynced.get_or_insert(self.last);
-        }
-        if !drafts.is_empty() {
-            self.unsigned.get_or_insert(self.last);
         }
         Ok(extent)
     }

@@ -182,23 +182,25 @@ fn what_was_lost_while_signing_is_not_taken_for_kept_by_whoever_waits() {
 }
 
 #[test]
-fn what_nobody_waits_for_is_tried_again_too() {
-    let place = Place::new();
-    let writer = Writer::new(place.options());
-    writer.append(drafts(1), true).unwrap().wait().unwrap();
-    let before = place.length();
-    place.asked();
-    place.refuse(1);
-    writer.append(drafts(1), false).unwrap().wait().unwrap();
-    let mut asked = Vec::new();
-    for _ in 0..100 {
-        std::thread::sleep(std::time::Duration::from_millis(50));
-        asked.append(&mut place.asked());
-        if asked.contains(&Asked::Kept) {
-            break;
+fn what_nobody_waits_for_any_more_is_tried_again_too() {
+    for durable in [false, true] {
+        let place = Place::new();
+        let writer = Writer::new(place.options());
+        writer.append(drafts(1), true).unwrap().wait().unwrap();
+        let before = place.length();
+        place.asked();
+        place.refuse(1);
+        assert_eq!(writer.append(drafts(1), durable).unwrap().wait().is_err(), durable);
+        let mut asked = Vec::new();
+        for _ in 0..100 {
+            std::thread::sleep(std::time::Duration::from_millis(50));
+            asked.append(&mut place.asked());
+            if asked.contains(&Asked::Kept) {
+                break;
+            }
         }
+        assert_eq!(asked, [Asked::Refused, Asked::Again(before, place.length()), Asked::Kept]);
     }
-    assert_eq!(asked, [Asked::Refused, Asked::Again(before, place.length()), Asked::Kept]);
 }
 
 #[test]
