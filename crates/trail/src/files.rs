@@ -301,6 +301,16 @@ pub(crate) fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
+/// Removes a file, if it is there.
+pub(crate) fn removed(path: &Path) -> Result<(), TrailError> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(TrailError::file(path, "removed")(error))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Opens the file of a lock, which is made if it is not there.
 pub(crate) fn open_lock(path: &Path) -> Result<File, TrailError> {
     let lock = open(path, options().read(true).write(true).create(true).truncate(false));

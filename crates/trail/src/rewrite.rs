@@ -6,10 +6,10 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Write as _};
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use crate::back::is_same;
-use crate::files::{Files, open, options, replace, sync_folder};
+use crate::files::{Files, open, options, removed, replace, sync_folder};
 use crate::frame::{Frame, Frames, Next};
 use crate::tail::{keep_frontier, kept_frontier};
 use crate::{TILE, TrailError};
@@ -118,14 +118,5 @@ impl Drop for Rewriting<'_> {
     fn drop(&mut self) {
         // Where it was given up: it holds what is to go. One that a crash leaves is written over by whoever prunes the segment next.
         let _ = fs::remove_file(&self.draft);
-    }
-}
-
-fn removed(path: &Path) -> Result<(), TrailError> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            Err(TrailError::file(path, "removed")(error))
-        }
-        _ => Ok(()),
     }
 }

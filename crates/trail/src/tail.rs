@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::disk::Disk;
 use crate::entry::label_of;
-use crate::files::{Files, open, options, read, replace, sync_folder};
+use crate::files::{Files, open, options, read, removed, replace, sync_folder};
 use crate::frame::{Frame, Frames, HEADER_BYTES, Next};
 use crate::known::MOST;
 use crate::log::{CHECKPOINT_AFTER, Options};
@@ -138,9 +138,17 @@ impl Tail {
         let first = files.segments()?.last().copied().unwrap_or(0);
         let segment = open_segment(files, first)?;
         let length = segment.metadata().map_err(TrailError::file(&files.segment(first), "read"))?.len();
-        let (frontier, bytes) = match kept_frontier(files, first).filter(|(_, bytes)| *bytes <= length) {
-            Some(kept) => kept,
-            None => (frontier_of_tiles(files, first, true)?, 0),
+        let (frontier, bytes) = match any_frontier(files, first) {
+            Some(kept) if kept.1 <= length => kept,
+            kept => {
+                if kept.is_some() {
+                    // A power failure took what it was kept of. What comes in its place must not be taken for that.
+                    removed(&files.frontier())?;
+                    let folder = files.folder();
+                    sync_folder(folder).map_err(TrailError::file(folder, "written to the disk"))?;
+                }
+                (frontier_of_tiles(files, first, true)?, 0)
+            }
         };
         // One that can't be read covers nothing: whoever signs next puts it aside.
         let covered = files.newest().ok().flatten().map_or(0, |newest| newest.checkpoint().size);
@@ -411,6 +419,12 @@ pub(crate) fn keep_frontier(
 
 /// Returns the edge that was kept for this segment, and where it reaches in there.
 pub(crate) fn kept_frontier(files: &Files, segment: u64) -> Option<(Frontier, u64)> {
+    let length = fs::metadata(files.segment(segment)).ok()?.len();
+    any_frontier(files, segment).filter(|(_, place)| *place <= length)
+}
+
+/// Returns the same, even where the segment does not reach so far.
+fn any_frontier(files: &Files, segment: u64) -> Option<(Frontier, u64)> {
     let bytes = read(&files.frontier(), MOST_FRONTIER_BYTES).ok()?;
     let (checksum, rest) = bytes.split_first_chunk::<4>()?;
     let (first, edge) = rest.split_first_chunk::<8>()?;

@@ -95,6 +95,28 @@ fn a_tile_that_a_power_failure_emptied_is_computed_again() {
     assert!(proof.proves(&place.reader().entry(300).unwrap(), &place.verifier()));
 }
 
+#[test]
+fn an_edge_that_a_power_failure_left_behind_the_entries_misleads_nobody() {
+    let place = Place::new();
+    let mut log = place.open();
+    log.append(&drafts(250)).unwrap();
+    log.checkpoint().unwrap();
+    log.append(&drafts(6)).unwrap();
+    assert!(place.log().join("frontier").exists());
+    drop(log);
+    let bytes: usize = place.frames(0)[..251].iter().map(Vec::len).sum();
+    OpenOptions::new().write(true).open(place.segment(0)).unwrap().set_len(bytes as u64).unwrap();
+    let large =
+        |n: u64| Draft::new(backstop_trail::now(), "test", Body::of(&"x".repeat(n as usize)).unwrap());
+    for n in 1..=4 {
+        assert_eq!(place.open().append(&[large(n * 1000)]).unwrap().size, 251 + n, "each has the log anew");
+    }
+    assert_eq!(place.open().append(&drafts(300)).unwrap().size, 555);
+    let report = place.verify().unwrap();
+    // The tile that told of the entries that are gone is put aside, and an entry tells of it.
+    assert_eq!((report.size, report.recovered.len(), report.torn), (556, 1, false));
+}
+
 /// A child of this test binary.
 pub(crate) fn child(role: &str, place: &Place) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
