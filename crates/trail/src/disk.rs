@@ -3,16 +3,16 @@
 //! The law: *what the disk refused is not on it, whatever it says next*. A system tells of a write that failed once, takes what it could not
 //! write for written, and says yes to whoever asks again. So the segment stays known here, with the place up to which the disk had it,
 //! whatever becomes of the [end of the log](crate::tail) that was behind it; and what stands behind that place is written again before
-//! anything is acknowledged or signed. Where the system gave it up, so that it can't be read any more either, it is lost: whoever waits is told.
+//! anything is acknowledged or signed. Processes that open the log later, and are told of nothing any more, know it by a file. Where the system gave it up, so that it can't be read any more either, it is lost: whoever waits is told.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Seek as _, SeekFrom, Write as _};
 use std::path::Path;
 use std::sync::Arc;
 
 use crate::TrailError;
 use crate::back::is_same;
-use crate::files::{Files, sync_folder};
+use crate::files::{Files, open, options, removed, sync_folder};
 use crate::frame::split;
 use crate::salvage;
 
@@ -30,6 +30,8 @@ pub(crate) struct Disk {
     names: bool,
     /// Whether something was lost of which nobody was told who waits.
     pub(crate) lost: bool,
+    /// Whether there is a file that says that the disk refused something.
+    marked: bool,
 }
 
 /// A segment of which something may not be on the disk.
@@ -57,10 +59,16 @@ impl Disk {
     }
 
     /// Notes that the last segment was opened anew, and may be another file.
-    pub(crate) fn note_opened(&mut self, is_empty: bool) {
+    pub(crate) fn note_opened(&mut self, files: &Files, first: u64, segment: &Arc<File>, is_empty: bool) {
         self.known = None;
         // Whoever began it may have been killed before its name was on the disk.
         self.names |= is_empty;
+        if fs::symlink_metadata(files.refused()).is_ok() {
+            // Who was told of it may have ended.
+            self.marked = true;
+            self.hold(files, first, segment);
+            self.held.iter_mut().filter(|held| held.first == first).for_each(|held| held.refused = true);
+        }
     }
 
     /// Notes that entries were cut off that the disk may have had.
@@ -87,6 +95,9 @@ impl Disk {
             }
             if let Err(error) = sync(&path, &held.file) {
                 held.refused = true;
+                // Where the disk refuses this, too, whoever opens the log while this process runs may not know.
+                let mark = files.refused();
+                self.marked |= open(&mark, options().write(true).create(true).truncate(false)).is_ok();
                 return Err(TrailError::file(&path, ON_DISK)(error));
             }
             self.held.pop();
@@ -96,6 +107,10 @@ impl Disk {
                 sync_folder(folder).map_err(TrailError::file(folder, ON_DISK))?;
             }
             self.names = false;
+        }
+        if self.marked {
+            removed(&files.refused())?;
+            self.marked = false;
         }
         self.known = end;
         Ok(())

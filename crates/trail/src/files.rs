@@ -5,6 +5,7 @@
 //! | `origin` | the name of the log |
 //! | `lock` | the lock of whoever writes, and a count of how often files were replaced |
 //! | `pruning` | the lock of whoever prunes |
+//! | `refused` | there while the disk refused entries that were not written again |
 //! | `entries/<first>.log` | a segment: frames from that entry on, which is a multiple of 256 |
 //! | `entries/<first>.places` | where every 256th of its entries begins; can be thrown away |
 //! | `tile/<level>/<index>` | 256 hashes, as [tlog-tiles](https://c2sp.org/tlog-tiles) names and fills them; full tiles only |
@@ -68,6 +69,10 @@ impl Files {
 
     pub(crate) fn pruning(&self) -> PathBuf {
         self.folder.join("pruning")
+    }
+
+    pub(crate) fn refused(&self) -> PathBuf {
+        self.folder.join("refused")
     }
 
     pub(crate) fn probe(&self) -> PathBuf {

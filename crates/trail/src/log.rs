@@ -473,7 +473,7 @@ impl Log {
         }
         let (tail, end) = Tail::load(&self.files, generation, self.options.remembers)?;
         self.read = tail.frontier.size();
-        self.disk.note_opened(tail.bytes == 0);
+        self.disk.note_opened(&self.files, tail.first, &tail.segment, tail.bytes == 0);
         Ok((tail, end))
     }
 

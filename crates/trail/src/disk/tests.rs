@@ -110,6 +110,33 @@ fn a_checkpoint_that_the_disk_refused_has_no_durable_entry_count() {
 }
 
 #[test]
+fn what_the_disk_refused_to_one_that_ended_is_written_again_by_the_next() {
+    let place = Place::new();
+    let mut log = place.open();
+    log.append(&drafts(3)).unwrap();
+    log.checkpoint().unwrap();
+    log.append(&drafts(2)).unwrap();
+    place.refuse(1);
+    log.sync().unwrap_err();
+    drop(log);
+    for refused in [1, 0] {
+        place.asked();
+        place.refuse(refused);
+        let mut log = place.open();
+        log.append(&drafts(1)).unwrap();
+        assert_eq!(log.sync().is_err(), refused == 1);
+        let last = if refused == 1 { Asked::Refused } else { Asked::Kept };
+        // The system has told of it, and tells no other process.
+        assert_eq!(place.asked(), [Asked::Again(0, place.length()), last]);
+    }
+    let mut log = place.open();
+    log.append(&drafts(1)).unwrap();
+    log.sync().unwrap();
+    assert_eq!(place.asked(), [Asked::Kept]);
+    assert_eq!(place.verify().missing, 0);
+}
+
+#[test]
 fn nothing_is_signed_that_the_disk_refused() {
     let place = Place::new();
     let mut log = place.open();
