@@ -421,6 +421,7 @@ pub trait AuditStore {
 
     /// Adds entries at the end of the trail, in this order: all of them or none. In the place of one that is too large stands one of the kind
     /// [`AUDIT_OMITTED`] that says so. They cost one write instead of many small ones. Returns the new head. If an entry is on the disk [now](Durability::Now), so is everything before it.
+    /// Where all of them are written and the disk refuses to keep them, this fails, and they may be there.
     async fn append_audit_all(
         &self,
         entries: Vec<NewAuditEntry>,

@@ -4,6 +4,8 @@
 //! | --- | --- |
 //! | `origin` | the name of the log |
 //! | `lock` | the lock of whoever writes, and a count of how often files were replaced |
+//! | `pruning` | the lock of whoever prunes |
+//! | `refused` | there while the disk refused entries that were not written again |
 //! | `entries/<first>.log` | a segment: frames from that entry on, which is a multiple of 256 |
 //! | `entries/<first>.places` | where every 256th of its entries begins; can be thrown away |
 //! | `tile/<level>/<index>` | 256 hashes, as [tlog-tiles](https://c2sp.org/tlog-tiles) names and fills them; full tiles only |
@@ -15,9 +17,10 @@
 //!
 //! Each is a regular file: what is a link, a pipe or a device is refused, and no reader or writer waits for one.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use crate::TrailError;
 use crate::merkle::{HASH_BYTES, Hash, Tile, hashes};
@@ -42,6 +45,10 @@ impl Files {
         Self { folder: folder.to_path_buf() }
     }
 
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
     /// Makes the folder, for its owner only.
     pub(crate) fn create(&self) -> Result<(), TrailError> {
         let mut folders = fs::DirBuilder::new();
@@ -60,6 +67,14 @@ impl Files {
         self.folder.join("lock")
     }
 
+    pub(crate) fn pruning(&self) -> PathBuf {
+        self.folder.join("pruning")
+    }
+
+    pub(crate) fn refused(&self) -> PathBuf {
+        self.folder.join("refused")
+    }
+
     pub(crate) fn probe(&self) -> PathBuf {
         self.folder.join("probe")
     }
@@ -76,7 +91,7 @@ impl Files {
         self.folder.join("checkpoints")
     }
 
-    fn entries(&self) -> PathBuf {
+    pub(crate) fn entries(&self) -> PathBuf {
         self.folder.join("entries")
     }
 
@@ -291,8 +306,44 @@ pub(crate) fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
+/// Removes a file, if it is there.
+pub(crate) fn removed(path: &Path) -> Result<(), TrailError> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(TrailError::file(path, "removed")(error))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Opens the file of a lock, which is made if it is not there.
+pub(crate) fn open_lock(path: &Path) -> Result<File, TrailError> {
+    let lock = open(path, options().read(true).write(true).create(true).truncate(false));
+    lock.map_err(TrailError::file(path, "opened"))
+}
+
+/// Takes a lock. Whoever has it is waited for so long.
+pub(crate) fn take_lock(lock: &File, path: &Path, patience: Duration) -> Result<(), TrailError> {
+    let (begun, mut pause) = (Instant::now(), Duration::from_micros(50));
+    loop {
+        let source = match lock.try_lock() {
+            Ok(()) => return Ok(()),
+            Err(TryLockError::WouldBlock) if begun.elapsed() < patience => {
+                std::thread::sleep(pause);
+                pause = (pause * 2).min(Duration::from_millis(2));
+                continue;
+            }
+            Err(TryLockError::WouldBlock) => io::ErrorKind::TimedOut.into(),
+            Err(TryLockError::Error(error)) => error,
+        };
+        return Err(TrailError::file(path, "locked")(source));
+    }
+}
+
 /// Waits until the names in a folder survive a power failure.
 pub(crate) fn sync_folder(folder: &Path) -> io::Result<()> {
+    #[cfg(test)]
+    crate::faults::on_names(folder);
     File::open(folder)?.sync_all()
 }
 

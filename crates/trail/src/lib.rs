@@ -13,9 +13,10 @@
 //! - *Witnesses* ([`Witness`], [`AddCheckpoint`], [`Copies`]) keep checkpoints where whoever writes the log can't reach them.
 //! - *Reading and proving*: [`Reader`], [`Proof`] and [`verify`](verify()). [`Log::prune`] takes entries out and leaves what proves the rest.
 //!
-//! Laws: an entry that was waited for is on the disk. A group is written as a whole, or what a crash left of it is cut off, kept aside, and
-//! told of by an entry. Each process numbers its entries from one, so that what was lost shows as missing numbers, and what a killed process
-//! took along as a start without a stop. Nothing ever changes a full tile, a checkpoint or an entry, but pruning, which is told of first.
+//! Laws: an entry that was waited for is on the disk; what the disk refused is written again before anything counts. A group is written as a
+//! whole, or not at all. A crash leaves a part of one: whole entries stay, and what is none is cut off, kept aside, and told of by an entry.
+//! Each process numbers its entries from one, so that what was lost shows as missing numbers, and what a killed process took along as a start
+//! without a stop. Nothing ever changes a full tile, a checkpoint or an entry, but pruning, which is told of first.
 //!
 //! Without the feature `files` there are entries and the tree over them, for a log that is kept elsewhere.
 //!
@@ -24,9 +25,13 @@
 
 #[cfg(feature = "files")]
 mod back;
+#[cfg(feature = "files")]
+mod disk;
 mod entry;
 #[cfg(feature = "files")]
 mod error;
+#[cfg(all(test, feature = "files"))]
+mod faults;
 #[cfg(feature = "files")]
 mod files;
 #[cfg(feature = "files")]
@@ -50,6 +55,8 @@ mod proof;
 mod prune;
 #[cfg(feature = "files")]
 mod reader;
+#[cfg(feature = "files")]
+mod rewrite;
 #[cfg(feature = "files")]
 mod salvage;
 #[cfg(feature = "files")]

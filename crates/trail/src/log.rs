@@ -6,7 +6,7 @@
 //!
 //! What a crash left behind the last whole entry is cut off by whoever writes next, kept in a file of its own, and told of by an entry.
 
-use std::fs::{self, File, TryLockError};
+use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -14,6 +14,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use serde_json::json;
 use uuid::Uuid;
 
+use crate::disk::Disk;
 use crate::entry::{Body, BodyError, Draft, KIND_ROTATED, label_of};
 use crate::files::{self, CHECKPOINT_MARK, Files, open, options, replace};
 use crate::known::Known;
@@ -29,7 +30,7 @@ pub(crate) const CHECKPOINT_ENTRIES: u64 = 256;
 pub(crate) const CHECKPOINT_AFTER: Duration = Duration::from_secs(10);
 /// How much is written to find out whether there is room.
 const PROBE_BYTES: usize = 4096;
-/// How long a process waits for the others.
+/// How long a process waits for the others, usually.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// How long a segment becomes before the next one begins.
 const SEGMENT_BYTES: u64 = 64 << 20;
@@ -49,6 +50,8 @@ pub struct Options {
     pub key_is_kept: bool,
     /// The label of which it is remembered which values entries have; see [`Draft::once`].
     pub remembers: Option<&'static str>,
+    /// How long is waited for other processes that write. Then what was to be added is lost, and missing.
+    pub patience: Duration,
 }
 
 impl Options {
@@ -62,6 +65,7 @@ impl Options {
             segment_bytes: SEGMENT_BYTES,
             key_is_kept: false,
             remembers: None,
+            patience: PATIENCE,
         }
     }
 
@@ -92,6 +96,8 @@ pub struct Log {
     /// The number of the next entry of this process.
     n: u64,
     pub(crate) tail: Option<Tail>,
+    /// What the disk has, which outlives what is known of the end.
+    disk: Disk,
     /// Up to which entry the log was read from its files, as others may have left them. What is behind, this process wrote.
     pub(crate) read: u64,
     /// How many entries this process has seen in the log.
@@ -129,9 +135,7 @@ impl Log {
         }
         let files = Files::new(&options.folder);
         files.create()?;
-        let path = files.lock();
-        let lock = open(&path, files::options().read(true).write(true).create(true).truncate(false));
-        let lock = lock.map_err(TrailError::file(&path, "opened"))?;
+        let lock = files::open_lock(&files.lock())?;
         let process = Uuid::new_v4().simple().to_string();
         let origin = String::new();
         let befallen = Befallen::default();
@@ -143,6 +147,7 @@ impl Log {
             process,
             n: 1,
             tail: None,
+            disk: Disk::default(),
             read: 0,
             seen: 0,
             key: None,
@@ -180,7 +185,9 @@ impl Log {
     ///
     /// [`TrailError`] when they can't be written. Then none is in the log, and their numbers are missing there.
     pub fn append(&mut self, drafts: &[Draft]) -> Result<Extent, TrailError> {
-        self.locked(|log| {
+        // What can't be added has numbers, too: that it is missing shows.
+        self.take_lock().inspect_err(|_| self.skip(numbered(drafts)))?;
+        self.holding(|log| {
             log.add(drafts)?;
             let extent = log.extent()?;
             let signed = log.checkpoint_if(|since, age| {
@@ -236,7 +243,7 @@ impl Log {
     /// Writes sealed entries at the end as it is known.
     pub(crate) fn write(&mut self, sealed: &[Vec<u8>]) -> Result<(), TrailError> {
         let Some(tail) = &mut self.tail else { return Err(TrailError::Closed) };
-        tail.write(&self.files, &self.options, &self.lock, sealed)?;
+        tail.write(&self.files, &self.options, (&self.lock, &mut self.disk), sealed)?;
         self.seen = tail.frontier.size();
         if let Some(label) = self.options.remembers {
             let now = Instant::now();
@@ -275,14 +282,48 @@ impl Log {
         })
     }
 
-    /// Waits until everything that this process has written survives a power failure.
+    /// Waits until everything that this process has written survives a power failure. What the disk refused before is written again.
     ///
     /// # Errors
     ///
-    /// [`TrailError`] when the disk says no.
+    /// [`TrailError`] when the disk says no, or something was lost since this last succeeded.
     pub fn sync(&mut self) -> Result<(), TrailError> {
-        let Some(tail) = &mut self.tail else { return Ok(()) };
-        tail.sync(&self.files)
+        let kept = if self.disk.is_refusing() {
+            self.locked(|log| {
+                log.refreshed()?;
+                log.keep()
+            })
+        } else {
+            self.keep()
+        };
+        // Whoever signs may have found it, and lets others write on.
+        if std::mem::take(&mut self.disk.lost) { kept.and(Err(self.is_lost())) } else { kept }
+    }
+
+    /// Waits until everything that is known to be there survives a power failure. While no other process writes, if the disk refused
+    /// something.
+    fn keep(&mut self) -> Result<(), TrailError> {
+        let end = self.tail.as_ref().map(|tail| (tail.first, tail.bytes));
+        if let Some(tail) = &self.tail {
+            self.disk.hold(&self.files, tail.first, &tail.segment);
+        }
+        if self.disk.is_refusing()
+            && let Some(first) = self.disk.write_again(&self.files)?
+        {
+            self.disk.lost = true;
+            // Only of the last segment is anything written.
+            if self.files.segments()?.last() == Some(&first) {
+                self.salvage()?;
+                self.tail = None;
+                self.refreshed()?;
+            }
+            return Err(self.is_lost());
+        }
+        self.disk.keep(&self.files, end)
+    }
+
+    fn is_lost(&self) -> TrailError {
+        TrailError::Damaged { path: self.files.entries(), what: "entries that the disk had refused" }
     }
 
     /// Returns how far the log reaches, with what others have written.
@@ -341,7 +382,7 @@ impl Log {
             log.add(&[Draft::new(at, KIND_ROTATED, body)])?;
             // INVARIANT (no checkpoint is signed by a key that no entry names): a crash from here on leaves the old key with its entry, which
             // rotating again repeats, or the new one.
-            log.sync()?;
+            log.keep()?;
             // Other processes let go of the key that they hold.
             log.count_replacement()?;
             let kept = with(PREVIOUS_KEY);
@@ -366,6 +407,15 @@ impl Log {
         work: impl FnOnce(&mut Self) -> Result<T, TrailError>,
     ) -> Result<T, TrailError> {
         self.take_lock()?;
+        self.holding(work)
+    }
+
+    fn take_lock(&self) -> Result<(), TrailError> {
+        files::take_lock(&self.lock, &self.files.lock(), self.options.patience)
+    }
+
+    /// Does something, and lets go of the lock.
+    fn holding<T>(&mut self, work: impl FnOnce(&mut Self) -> Result<T, TrailError>) -> Result<T, TrailError> {
         let done = work(self);
         if done.is_err() {
             // What is in memory may be ahead of the files, or behind them.
@@ -373,23 +423,6 @@ impl Log {
         }
         self.lock.unlock().map_err(TrailError::file(&self.files.lock(), "unlocked"))?;
         done
-    }
-
-    fn take_lock(&self) -> Result<(), TrailError> {
-        let (begun, mut pause) = (Instant::now(), Duration::from_micros(50));
-        loop {
-            let source = match self.lock.try_lock() {
-                Ok(()) => return Ok(()),
-                Err(TryLockError::WouldBlock) if begun.elapsed() < PATIENCE => {
-                    std::thread::sleep(pause);
-                    pause = (pause * 2).min(Duration::from_millis(2));
-                    continue;
-                }
-                Err(TryLockError::WouldBlock) => io::ErrorKind::TimedOut.into(),
-                Err(TryLockError::Error(error)) => error,
-            };
-            return Err(TrailError::file(&self.files.lock(), "locked")(source));
-        }
     }
 
     /// Reads the end of the log as it is now. What a crash left there is cut off, and what was damaged there is put aside.
@@ -440,6 +473,7 @@ impl Log {
         }
         let (tail, end) = Tail::load(&self.files, generation, self.options.remembers)?;
         self.read = tail.frontier.size();
+        self.disk.note_opened(&self.files, tail.first, &tail.segment, tail.bytes == 0);
         Ok((tail, end))
     }
 
@@ -473,7 +507,7 @@ impl Log {
 
     /// Signs, where the newest checkpoint was looked at already.
     fn sign_as(&mut self, keys: &[&SigningKey]) -> Result<SignedCheckpoint, TrailError> {
-        self.sync()?;
+        self.keep()?;
         let Extent { size, root } = self.extent()?;
         let checkpoint = Checkpoint { origin: self.origin.clone(), size, root };
         let signed =
@@ -505,10 +539,6 @@ impl Log {
         count_replacement(&self.lock).map(drop).map_err(TrailError::file(&self.files.lock(), "written"))
     }
 
-    pub(crate) fn files(&self) -> &Files {
-        &self.files
-    }
-
     /// Forgets the end of the log, since files were replaced.
     pub(crate) fn forget(&mut self) {
         self.tail = None;
@@ -518,6 +548,11 @@ impl Log {
 /// Returns what both keys sign when one hands over to the other.
 pub(crate) fn rotation_text(origin: &str, to: &str) -> String {
     format!("backstop trail key rotation\n{origin}\n{to}\n")
+}
+
+/// Returns how many entries of drafts are missed where they are not written: one that only [explains](Draft::once) others is not.
+pub(crate) fn numbered(drafts: &[Draft]) -> u64 {
+    drafts.iter().filter(|draft| !draft.once).count() as u64
 }
 
 /// Returns the time, in milliseconds since 1970.

@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::entry::{Body, Draft, Envelope, KIND_IMPAIRED, KIND_RECOVERED, KIND_UNSIGNED};
-use crate::files::{name_of, replace};
+use crate::files::{name_of, replace, sync_folder};
 use crate::frame::Frame;
 use crate::left::{LONGEST, left_by_kill};
 use crate::log::{CHECKPOINT_ENTRIES, Log, now};
@@ -308,7 +308,9 @@ impl Log {
                 _ => {}
             }
         }
-        replace(&path, &bytes).map_err(TrailError::file(&path, "written"))
+        replace(&path, &bytes).map_err(TrailError::file(&path, "written"))?;
+        let folder = self.files.entries();
+        sync_folder(&folder).map_err(TrailError::file(&folder, "written to the disk"))
     }
 }
 

@@ -83,7 +83,8 @@ fn between(files: &Files, index: u64, leaf: &Hash) -> Result<Vec<Hash>, TrailErr
     Ok(Vec::new())
 }
 
-fn bytes(files: &Files, first: u64, from: u64) -> Result<Vec<u8>, TrailError> {
+/// Returns what is in a segment from place `from` on.
+pub(crate) fn bytes(files: &Files, first: u64, from: u64) -> Result<Vec<u8>, TrailError> {
     let path = files.segment(first);
     let mut bytes = Vec::new();
     let read = open(&path, OpenOptions::new().read(true)).and_then(|mut file| {

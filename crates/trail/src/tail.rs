@@ -3,13 +3,14 @@
 use std::collections::VecDeque;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
-use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use crate::disk::Disk;
 use crate::entry::label_of;
-use crate::files::{Files, open, options, read, replace, sync_folder};
+use crate::files::{Files, open, options, read, removed, replace, sync_folder};
 use crate::frame::{Frame, Frames, HEADER_BYTES, Next};
 use crate::known::MOST;
 use crate::log::{CHECKPOINT_AFTER, Options};
@@ -31,7 +32,7 @@ pub(crate) struct Tail {
     pub(crate) generation: u64,
     /// The first entry of the last segment.
     pub(crate) first: u64,
-    pub(crate) segment: File,
+    pub(crate) segment: Arc<File>,
     /// The length of the segment.
     pub(crate) bytes: u64,
     pub(crate) frontier: Frontier,
@@ -45,8 +46,6 @@ pub(crate) struct Tail {
     replaced: Vec<Value>,
     /// What failed behind entries that are written.
     failed_behind: Option<TrailError>,
-    /// Why what was written may not be on the disk.
-    unsynced: Option<TrailError>,
     /// The label of which it is noted which values entries have, and those that were read since they were taken.
     remembers: Option<&'static str>,
     values: VecDeque<String>,
@@ -61,6 +60,42 @@ pub(crate) enum End {
     Torn(u64),
     /// Whole entries stand behind something that is none. Nothing was cut off.
     Damaged,
+}
+
+/// What is written behind the entries of a group, when all of them are there.
+#[derive(Default)]
+struct Behind {
+    tiles: Vec<Tile>,
+    /// Where tiles end: the first entry of a segment, the number of the entry behind the tile, and its place.
+    places: Vec<(u64, u64, u64)>,
+    /// The edge at the last of them, and where it lies: in which segment, and at which place. It waits for the disk, so of several tiles that
+    /// are written at once, it is kept of the last one: who finds an earlier one reads more.
+    edge: Option<(u64, u64, Frontier)>,
+    failed: Option<TrailError>,
+}
+
+/// How the log ended before a group.
+struct Begun {
+    first: u64,
+    segment: Arc<File>,
+    bytes: u64,
+}
+
+impl Begun {
+    /// Takes away what is there of a group that has no room, and that nobody has signed.
+    fn cut_back(&self, files: &Files) -> Result<(), TrailError> {
+        let later = files.segments()?.into_iter().rev().take_while(|first| *first > self.first);
+        let later = later.map(|first| files.segment(first)).collect::<Vec<_>>();
+        for path in &later {
+            fs::remove_file(path).map_err(TrailError::file(path, "removed"))?;
+        }
+        if !later.is_empty() {
+            // A later one must not come back behind what is cut off here.
+            let folder = files.entries();
+            sync_folder(&folder).map_err(TrailError::file(&folder, "written to the disk"))?;
+        }
+        self.segment.set_len(self.bytes).map_err(TrailError::file(&files.segment(self.first), "cut"))
+    }
 }
 
 /// Notes the value of a label that an entry has.
@@ -103,9 +138,17 @@ impl Tail {
         let first = files.segments()?.last().copied().unwrap_or(0);
         let segment = open_segment(files, first)?;
         let length = segment.metadata().map_err(TrailError::file(&files.segment(first), "read"))?.len();
-        let (frontier, bytes) = match kept_frontier(files, first).filter(|(_, bytes)| *bytes <= length) {
-            Some(kept) => kept,
-            None => (frontier_of_tiles(files, first, true)?, 0),
+        let (frontier, bytes) = match any_frontier(files, first) {
+            Some(kept) if kept.1 <= length => kept,
+            kept => {
+                if kept.is_some() {
+                    // A power failure took what it was kept of. What comes in its place must not be taken for that.
+                    removed(&files.frontier())?;
+                    let folder = files.folder();
+                    sync_folder(folder).map_err(TrailError::file(folder, "written to the disk"))?;
+                }
+                (frontier_of_tiles(files, first, true)?, 0)
+            }
         };
         // One that can't be read covers nothing: whoever signs next puts it aside.
         let covered = files.newest().ok().flatten().map_or(0, |newest| newest.checkpoint().size);
@@ -122,7 +165,6 @@ impl Tail {
             unwritten: Vec::new(),
             replaced: Vec::new(),
             failed_behind: None,
-            unsynced: None,
             remembers,
             values: VecDeque::new(),
         };
@@ -219,97 +261,102 @@ impl Tail {
         self.failed_behind.take()
     }
 
-    /// Waits until everything that is written survives a power failure.
-    pub(crate) fn sync(&mut self, files: &Files) -> Result<(), TrailError> {
-        // The system tells of a failed write once only.
-        let before = self.unsynced.take();
-        self.segment.sync_data().map_err(self.failed(files, "written to the disk"))?;
-        before.map_or(Ok(()), Err)
-    }
-
     /// Writes entries, the tiles that they complete, and begins the next segment where this one is long enough. What fails behind the entries
-    /// is kept for [`take_failed_behind`](Self::take_failed_behind).
+    /// is kept for [`take_failed_behind`](Self::take_failed_behind). Whoever is told that it failed knows nothing of the end any more.
     pub(crate) fn write(
         &mut self,
         files: &Files,
         options: &Options,
-        lock: &File,
+        (lock, disk): (&File, &mut Disk),
         entries: &[Vec<u8>],
     ) -> Result<(), TrailError> {
-        let mut rest = entries;
-        while !rest.is_empty() {
-            // Up to the end of the tile: a segment ends with one.
-            let room = TILE - self.frontier.size() % TILE;
-            let count = usize::try_from(room).unwrap_or(usize::MAX).min(rest.len());
-            let (group, after) = rest.split_at(count);
-            self.write_group(files, group)?;
-            rest = after;
-            if self.frontier.size().is_multiple_of(TILE) {
-                let rolls = self.bytes >= options.segment_bytes;
-                let is_last = (rest.len() as u64) < TILE;
-                let mut kept = self.keep_place(files, rolls || is_last);
-                if rolls {
-                    kept = kept.and(self.roll(files, lock));
-                }
-                self.failed_behind = kept.err().or(self.failed_behind.take());
+        disk.hold(files, self.first, &self.segment);
+        let begun = Begun { first: self.first, segment: Arc::clone(&self.segment), bytes: self.bytes };
+        match self.write_all(files, options, (lock, &mut *disk), entries) {
+            // INVARIANT (what is cut off leaves nothing): of entries that may be cut off, nothing else is written.
+            Ok(behind) => self.write_behind(files, behind),
+            Err(error) => {
+                disk.note_cut();
+                // Where that fails, too, the next to write cuts off what is no whole entry.
+                let _ = begun.cut_back(files);
+                return Err(error);
             }
         }
         Ok(())
     }
 
-    fn write_group(&mut self, files: &Files, entries: &[Vec<u8>]) -> Result<(), TrailError> {
+    fn write_all(
+        &mut self,
+        files: &Files,
+        options: &Options,
+        (lock, disk): (&File, &mut Disk),
+        entries: &[Vec<u8>],
+    ) -> Result<Behind, TrailError> {
+        let (mut rest, mut behind) = (entries, Behind::default());
+        while !rest.is_empty() {
+            // Up to the end of the tile: a segment ends with one.
+            let room = TILE - self.frontier.size() % TILE;
+            let count = usize::try_from(room).unwrap_or(usize::MAX).min(rest.len());
+            let (group, after) = rest.split_at(count);
+            behind.tiles.append(&mut self.write_group(files, group)?);
+            rest = after;
+            if self.frontier.size().is_multiple_of(TILE) {
+                behind.places.push((self.first, self.frontier.size(), self.bytes));
+                let rolls = self.bytes >= options.segment_bytes;
+                if rolls {
+                    behind.failed = self.roll(files, lock, disk).err().or(behind.failed);
+                }
+                if rolls || (rest.len() as u64) < TILE {
+                    behind.edge = Some((self.first, self.bytes, self.frontier.clone()));
+                }
+            }
+        }
+        Ok(behind)
+    }
+
+    /// Writes entries up to the end of a tile. Returns the tiles that they complete.
+    fn write_group(&mut self, files: &Files, entries: &[Vec<u8>]) -> Result<Vec<Tile>, TrailError> {
         let length = entries.iter().map(|entry| entry.len() + HEADER_BYTES).sum();
         let mut frames = Vec::with_capacity(length);
         for entry in entries {
             Frame::Entry(entry).write(&mut frames);
         }
-        let written =
-            self.segment.seek(SeekFrom::Start(self.bytes)).and_then(|_| self.segment.write_all(&frames));
-        if let Err(error) = written {
-            // A full disk took a part: without it the log is as it was. Where that fails, too, the next to write cuts it off.
-            let _ = self.segment.set_len(self.bytes);
-            return Err(self.failed(files, "written")(error));
-        }
+        self.put(files, &frames).map_err(self.failed(files, "written"))?;
         self.bytes += frames.len() as u64;
-        let full = entries.iter().flat_map(|entry| self.frontier.push(Frame::Entry(entry).leaf())).collect();
-        self.put_tiles(files, full);
-        Ok(())
+        Ok(entries.iter().flat_map(|entry| self.frontier.push(Frame::Entry(entry).leaf())).collect())
     }
 
-    /// Keeps where the last full tile ends, so that whoever opens the log reads on from there. The edge waits for the disk, so of several
-    /// tiles that are written at once, it is kept of the last one: who finds an earlier one reads more.
-    fn keep_place(&self, files: &Files, with_edge: bool) -> Result<(), TrailError> {
-        let path = files.places(self.first);
-        // A segment whose name says another beginning than its entries have is read from there.
-        let rows = self.frontier.size().checked_sub(self.first).map(|entries| entries / TILE);
-        let Some(row) = rows.filter(|row| *row > 0) else { return Ok(()) };
-        let places = open(&path, options().write(true).create(true).truncate(false));
-        let noted = places.and_then(|mut places| {
-            places.seek(SeekFrom::Start((row - 1) * PLACE_BYTES))?;
-            places.write_all(&self.bytes.to_le_bytes())
+    fn put(&self, _files: &Files, frames: &[u8]) -> io::Result<()> {
+        #[cfg(test)]
+        crate::faults::on_write(&_files.segment(self.first))?;
+        let mut segment = &*self.segment;
+        segment.seek(SeekFrom::Start(self.bytes))?;
+        segment.write_all(frames)
+    }
+
+    /// Writes what goes with entries that are written. Failing here is no failure of the entries.
+    fn write_behind(&mut self, files: &Files, behind: Behind) {
+        self.put_tiles(files, behind.tiles);
+        let kept = behind.places.into_iter().try_for_each(|place| keep_place(files, place));
+        let kept = kept.and_then(|()| match behind.edge {
+            Some((segment, place, frontier)) => keep_frontier(files, segment, place, &frontier),
+            None => Ok(()),
         });
-        noted.map_err(TrailError::file(&path, "written"))?;
-        match with_edge {
-            true => keep_frontier(files, self.first, self.bytes, &self.frontier),
-            false => Ok(()),
-        }
+        self.failed_behind = behind.failed.or(kept.err()).or(self.failed_behind.take());
     }
 
     /// Begins the next segment. Where it can't be begun, this one grows on.
-    fn roll(&mut self, files: &Files, lock: &File) -> Result<(), TrailError> {
+    fn roll(&mut self, files: &Files, lock: &File, disk: &mut Disk) -> Result<(), TrailError> {
         // The next one must not outlive this one's end.
-        if let Err(error) = self.segment.sync_all() {
-            self.unsynced = Some(self.failed(files, "written to the disk")(error));
-            return Ok(());
-        }
+        disk.keep(files, Some((self.first, self.bytes)))?;
+        // Before the next one is there: behind that, this one must not grow.
+        self.generation = count_replacement(lock).map_err(TrailError::file(&files.lock(), "written"))?;
         let first = self.frontier.size();
         let next = open_segment(files, first)?;
-        self.generation = count_replacement(lock).map_err(TrailError::file(&files.lock(), "written"))?;
         (self.first, self.segment, self.bytes) = (first, next, 0);
-        keep_frontier(files, self.first, 0, &self.frontier)?;
-        let path = files.segment(self.first);
-        let folder = path.parent().unwrap_or(Path::new("."));
-        sync_folder(folder).map_err(TrailError::file(folder, "written to the disk"))
+        disk.hold(files, self.first, &self.segment);
+        disk.note_begun();
+        Ok(())
     }
 
     pub(crate) fn failed(
@@ -321,10 +368,10 @@ impl Tail {
     }
 }
 
-fn open_segment(files: &Files, first: u64) -> Result<File, TrailError> {
+fn open_segment(files: &Files, first: u64) -> Result<Arc<File>, TrailError> {
     let path = files.segment(first);
     let opened = open(&path, options().read(true).write(true).create(true).truncate(false));
-    opened.map_err(TrailError::file(&path, "opened"))
+    opened.map(Arc::new).map_err(TrailError::file(&path, "opened"))
 }
 
 /// Since when the newest checkpoint is there, as far as a clock that only runs forwards can tell; `None` where there is none.
@@ -338,6 +385,20 @@ fn age_of_newest(files: &Files) -> Option<Instant> {
 fn before(age: Duration) -> Instant {
     let now = Instant::now();
     now.checked_sub(age).unwrap_or(now)
+}
+
+/// Keeps where a full tile ends, so that whoever reads on from there finds the place.
+fn keep_place(files: &Files, (first, size, bytes): (u64, u64, u64)) -> Result<(), TrailError> {
+    let path = files.places(first);
+    // A segment whose name says another beginning than its entries have is read from there.
+    let rows = size.checked_sub(first).map(|entries| entries / TILE);
+    let Some(row) = rows.filter(|row| *row > 0) else { return Ok(()) };
+    let places = open(&path, options().write(true).create(true).truncate(false));
+    let noted = places.and_then(|mut places| {
+        places.seek(SeekFrom::Start((row - 1) * PLACE_BYTES))?;
+        places.write_all(&bytes.to_le_bytes())
+    });
+    noted.map_err(TrailError::file(&path, "written"))
 }
 
 /// Writes down the edge at the end of a tile, which lies there in this segment.
@@ -358,6 +419,12 @@ pub(crate) fn keep_frontier(
 
 /// Returns the edge that was kept for this segment, and where it reaches in there.
 pub(crate) fn kept_frontier(files: &Files, segment: u64) -> Option<(Frontier, u64)> {
+    let length = fs::metadata(files.segment(segment)).ok()?.len();
+    any_frontier(files, segment).filter(|(_, place)| *place <= length)
+}
+
+/// Returns the same, even where the segment does not reach so far.
+fn any_frontier(files: &Files, segment: u64) -> Option<(Frontier, u64)> {
     let bytes = read(&files.frontier(), MOST_FRONTIER_BYTES).ok()?;
     let (checksum, rest) = bytes.split_first_chunk::<4>()?;
     let (first, edge) = rest.split_first_chunk::<8>()?;

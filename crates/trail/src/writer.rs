@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
 use crate::entry::{Body, Draft, KIND_HEARTBEAT, KIND_START, KIND_STOP};
-use crate::log::{Extent, Log, Options, now};
+use crate::log::{Extent, Log, Options, now, numbered};
 use crate::{SignedCheckpoint, TrailError};
 
 /// The most entries that wait.
@@ -29,7 +29,7 @@ const CHECKPOINT_AFTER: Duration = Duration::from_secs(10);
 /// After how much time without entries one says that nothing happened.
 const HEARTBEAT_AFTER: Duration = Duration::from_secs(3600);
 
-/// What is told to whoever waits, or why the entries are not in the log.
+/// What is told to whoever waits, or why the entries are not in the log, or not on the disk for all that is known.
 pub type Written = Result<Appended, Arc<TrailError>>;
 
 /// Entries that are in the log.
@@ -252,11 +252,6 @@ impl Writer {
     }
 }
 
-/// Returns how many entries of drafts are missed where they are not written: one that only [explains](Draft::once) others is not.
-fn numbered(drafts: &[Draft]) -> u64 {
-    drafts.iter().filter(|draft| !draft.once).count() as u64
-}
-
 impl Queue {
     fn add(&mut self, job: Job, entries: usize) {
         self.jobs.push_back(job);
@@ -418,15 +413,15 @@ impl Thread {
             }
         };
         let extent = if drafts.is_empty() { log.look()? } else { log.append(drafts)? };
-        if durable {
-            log.sync()?;
+        let kept = if durable { log.sync().map(|()| true) } else { Ok(false) };
+        if !drafts.is_empty() {
+            // What the disk refuses is in the log, and is tried again.
+            self.unsynced.get_or_insert(self.last);
+            self.unsigned.get_or_insert(self.last);
+        }
+        if kept? {
             self.unsynced = None;
             self.shared.kept.fetch_max(extent.size, Ordering::AcqRel);
-        } else if !drafts.is_empty() {
-            self.unsynced.get_or_insert(self.last);
-        }
-        if !drafts.is_empty() {
-            self.unsigned.get_or_insert(self.last);
         }
         Ok(extent)
     }
@@ -442,8 +437,9 @@ impl Thread {
             self.unsigned = self.last.checked_sub(CHECKPOINT_AFTER).or(self.unsigned);
         }
         if is_due(self.unsynced, SYNC_AFTER) {
-            let _ = self.log().and_then(Log::sync);
-            self.unsynced = None;
+            // INVARIANT (law 8, what waits for the disk promises all before it): what the disk refused stays unsynced.
+            let synced = self.log().and_then(Log::sync);
+            self.unsynced = synced.is_err().then(Instant::now);
         }
         if is_due(self.unsigned, CHECKPOINT_AFTER) {
             let _ = self.log().and_then(Log::checkpoint);

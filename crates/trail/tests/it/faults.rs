@@ -1,5 +1,5 @@
 use std::fs::{self, OpenOptions};
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Command, Stdio};
 
 use backstop_trail::{Body, Draft, Log, Options, VerifyError};
@@ -8,6 +8,10 @@ use crate::support::{Place, draft, drafts, told};
 
 /// What the test binary is told to be when it is its own child.
 const CHILD: &str = "BACKSTOP_TRAIL_TEST_CHILD";
+/// How many groups are refused for want of room.
+const REFUSED: u64 = 10;
+/// How many have room afterwards.
+const ROOM: u64 = 3;
 
 #[test]
 fn a_file_that_was_cut_at_any_byte_is_recovered_and_says_so() {
@@ -91,6 +95,28 @@ fn a_tile_that_a_power_failure_emptied_is_computed_again() {
     assert!(proof.proves(&place.reader().entry(300).unwrap(), &place.verifier()));
 }
 
+#[test]
+fn an_edge_that_a_power_failure_left_behind_the_entries_misleads_nobody() {
+    let place = Place::new();
+    let mut log = place.open();
+    log.append(&drafts(250)).unwrap();
+    log.checkpoint().unwrap();
+    log.append(&drafts(6)).unwrap();
+    assert!(place.log().join("frontier").exists());
+    drop(log);
+    let bytes: usize = place.frames(0)[..251].iter().map(Vec::len).sum();
+    OpenOptions::new().write(true).open(place.segment(0)).unwrap().set_len(bytes as u64).unwrap();
+    let large =
+        |n: u64| Draft::new(backstop_trail::now(), "test", Body::of(&"x".repeat(n as usize)).unwrap());
+    for n in 1..=4 {
+        assert_eq!(place.open().append(&[large(n * 1000)]).unwrap().size, 251 + n, "each has the log anew");
+    }
+    assert_eq!(place.open().append(&drafts(300)).unwrap().size, 555);
+    let report = place.verify().unwrap();
+    // The tile that told of the entries that are gone is put aside, and an entry tells of it.
+    assert_eq!((report.size, report.recovered.len(), report.torn), (556, 1, false));
+}
+
 /// A child of this test binary.
 pub(crate) fn child(role: &str, place: &Place) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
@@ -113,7 +139,6 @@ fn is_a_child() {
             for n in 0.. {
                 writer.append(drafts(5), true).unwrap().wait().unwrap();
                 writer.push(draft(n)).unwrap();
-                use std::io::Write as _;
                 writeln!(std::io::stdout(), "kept {n}").unwrap();
             }
         }
@@ -125,7 +150,6 @@ fn is_a_child() {
             let start = Draft::new(at, backstop_trail::KIND_START, Body::of(&1).unwrap());
             log.append(&[start]).unwrap();
             log.append(&drafts(5).into_iter().map(old).collect::<Vec<_>>()).unwrap();
-            use std::io::Write as _;
             writeln!(std::io::stdout(), "left {}", log.process()).unwrap();
             loop {
                 std::thread::park();
@@ -139,8 +163,35 @@ fn is_a_child() {
             log.append(&drafts(1)).unwrap();
             log.checkpoint().unwrap();
         }
+        "persists" => {
+            let writer = backstop_trail::Writer::new(options);
+            let kept = || writer.append(drafts(5), true).unwrap().wait();
+            while kept().is_ok() {}
+            for _ in 1..REFUSED {
+                let full = kept().unwrap_err();
+                assert!(full.is_full_disk(), "{full}");
+            }
+            writeln!(std::io::stdout(), "full").unwrap();
+            // Until there is room.
+            std::io::stdin().read_line(&mut String::new()).unwrap();
+            for _ in 0..ROOM {
+                let last = kept().unwrap();
+                assert_eq!(writer.kept(), last.extent.size);
+            }
+        }
         other => panic!("{other}"),
     }
+}
+
+/// Returns the same child, for whom each file is full after some kilobytes. The signal that goes with it is ignored, so that writing fails
+/// instead.
+#[cfg(target_os = "linux")]
+fn limited(child: &Command) -> Command {
+    let mut limited = Command::new("sh");
+    limited.args(["-c", "trap '' XFSZ; ulimit -f 16; exec \"$@\"", "sh"]).arg(child.get_program());
+    limited.args(child.get_args());
+    limited.envs(child.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    limited
 }
 
 #[test]
@@ -167,13 +218,7 @@ fn a_killed_process_loses_nothing_that_was_waited_for_and_what_it_lost_shows() {
 fn on_a_full_disk_nothing_is_half_written_and_what_is_lost_shows() {
     let place = Place::new();
     place.open();
-    let child = child("fills", &place);
-    // The limit applies to each file; the signal that goes with it is ignored, so that writing fails instead.
-    let mut limited = Command::new("sh");
-    limited.args(["-c", "trap '' XFSZ; ulimit -f 16; exec \"$@\"", "sh"]).arg(child.get_program());
-    limited.args(child.get_args());
-    limited.envs(child.get_envs().filter_map(|(name, value)| Some((name, value?))));
-    let ended = limited.stdout(Stdio::null()).status().unwrap();
+    let ended = limited(&child("fills", &place)).stdout(Stdio::null()).status().unwrap();
     assert!(ended.success());
     let report = place.verify().unwrap();
     assert!(report.size % 40 == 1 && !report.torn && report.recovered.is_empty(), "{report:?}");
@@ -183,6 +228,31 @@ fn on_a_full_disk_nothing_is_half_written_and_what_is_lost_shows() {
     );
     place.open().append(&drafts(3)).unwrap();
     assert_eq!(place.verify().unwrap().size, report.size + 3);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn law_08_on_a_full_disk_nothing_that_is_waited_for_counts_and_with_room_all_goes_on() {
+    let place = Place::new();
+    place.open();
+    let mut running = limited(&child("persists", &place));
+    let mut running = running.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(running.stdout.take().unwrap()).lines().map_while(Result::ok);
+    assert!(lines.any(|line| line.ends_with("full")), "{:?}", running.wait());
+    let mut log = place.open();
+    let before = log.look().unwrap().size;
+    assert!(before > 0 && before.is_multiple_of(5), "{before}");
+    // Retention makes room, and takes nothing that was waited for with it but what it names.
+    log.prune(before, 5, "age", "ann", |index, _| index % 5 == 4).unwrap();
+    running.stdin.take().unwrap().write_all(b"\n").unwrap();
+    assert!(running.wait().unwrap().success());
+    log.checkpoint().unwrap();
+    let report = place.verify().unwrap();
+    assert_eq!((report.size, report.pruned), (before + 1 + 5 * ROOM, before / 5 * 4), "{report:?}");
+    // What was refused shows as what is missing, and nothing else is.
+    let missing = (report.missing, report.processes.iter().map(|process| process.lost).sum());
+    assert_eq!(missing, (5 * REFUSED, 5 * REFUSED), "{report:?}");
+    assert!(report.recovered.is_empty() && report.unproved.is_empty() && !report.torn, "{report:?}");
 }
 
 #[test]

@@ -16,6 +16,7 @@ mod hidden;
 mod known;
 mod left;
 mod proving;
+mod pruning;
 mod stamp;
 mod support;
 mod tampering;

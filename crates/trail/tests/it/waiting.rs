@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use backstop_trail::{Body, TrailError, Writer};
+use backstop_trail::{Body, Draft, TrailError, Writer};
 
 use crate::support::{Place, draft, drafts, told};
 
@@ -133,6 +133,30 @@ fn what_finds_no_place_is_refused_and_shows() {
     let last = writer.append(drafts(1), true).unwrap().wait().unwrap();
     assert_eq!(last.extent.size, 20_000 - refused + 2);
     assert_eq!(place.verify().unwrap().missing, refused);
+}
+
+#[test]
+fn what_waits_for_other_writers_in_vain_is_missing() {
+    let place = Place::new();
+    drop(place.open());
+    let lock = std::fs::File::open(place.log().join("lock")).unwrap();
+    let options = || backstop_trail::Options { patience: Duration::from_millis(20), ..place.options() };
+    // One that has the log open, and one whose first entries these are.
+    let writers = [Writer::new(options()), Writer::new(options())];
+    writers[0].append(drafts(1), true).unwrap().wait().unwrap();
+    lock.lock().unwrap();
+    for writer in &writers {
+        let refused = writer.append(drafts(3), true).unwrap().wait().unwrap_err();
+        assert!(refused.to_string().contains("lock"), "{refused}");
+        // What only explains others is missed by nobody.
+        writer.append(vec![Draft { once: true, ..draft(7) }], true).unwrap().wait().unwrap_err();
+    }
+    lock.unlock().unwrap();
+    for writer in &writers {
+        writer.append(drafts(1), true).unwrap().wait().unwrap();
+    }
+    let report = place.verify().unwrap();
+    assert_eq!((report.size, report.missing), (3, 6), "{report:?}");
 }
 
 #[tokio::test]
