@@ -12,6 +12,7 @@ use maud::{Markup, html};
 use crate::exceptions::{self, Exception};
 use crate::money::{grouped, no_room, share};
 use crate::page::{Place, Viewer, form_token, page};
+use crate::recent::Recent;
 use crate::shown::{ago, left, one_line};
 use crate::trial::took;
 
@@ -32,6 +33,8 @@ pub struct HookUse {
     pub time: Duration,
     /// How long the longest of it took.
     pub longest: Duration,
+    /// What it did lately.
+    pub recent: Recent,
 }
 
 /// How often a rule spoke since the process began.
@@ -54,6 +57,8 @@ pub struct RuleUse {
 pub struct Counts {
     /// Since when.
     pub since: Timestamp,
+    /// The number of the span that it is now; see [`Recent`].
+    pub span: u64,
     /// What hooks did.
     pub hooks: BTreeMap<(PointId, HookId), HookUse>,
     /// What rules said, those that spoke most often first.
@@ -96,7 +101,7 @@ pub fn policy(viewer: &Viewer, policy: &Policy<'_>, now: Timestamp) -> String {
                 table {
                     thead { tr {
                         th scope="col" { "Hook" } th scope="col" { "Point" } th scope="col" { "Owner" } th scope="col" { "Priority" } th scope="col" { "If it fails" } th scope="col" { "Only for" } th scope="col" { "Budget" }
-                        @if policy.counts.is_some() { th scope="col" { "Asked" } th scope="col" { "Blocked" } th scope="col" { "Wants a person" } th scope="col" { "Rewrote" } th scope="col" { "Failed" } th scope="col" { "Mean time" } th scope="col" { "Longest, of its budget" } }
+                        @if policy.counts.is_some() { th scope="col" { "Asked" } th scope="col" { "Blocked" } th scope="col" { "Wants a person" } th scope="col" { "Rewrote" } th scope="col" { "Failed" } th scope="col" { "Mean time" } th scope="col" { "Longest, of its budget" } th scope="col" { "Time and failures, last hour" } }
                     } }
                     tbody { @for hook in policy.hooks { (hook_row(hook, policy.counts)) } }
                 }
@@ -166,6 +171,7 @@ fn used(hook: &HookMeta, counts: &Counts) -> Markup {
         td.number { span.bad[used.failed > 0] { (grouped(used.failed)) } @if used.failed > 0 { " " (share(used.failed, used.answers, &format!("{name} failed"))) } }
         td.number { @if let Some(mean) = mean { (took(mean)) } }
         td.number { @if used.answers > 0 { (took(used.longest)) " " (share(micros(used.longest), micros(hook.budget), &name)) } }
+        td.plots { (used.recent.plots(counts.span, hook.budget, &name)) }
     }
 }
 
@@ -241,7 +247,8 @@ mod tests {
         };
         let page = |left_out: u64| {
             let since = Timestamp::from_millis(0);
-            let counts = Counts { since, hooks: BTreeMap::new(), rules: Vec::new(), more_rules: 0, left_out };
+            let counts =
+                Counts { since, span: 0, hooks: BTreeMap::new(), rules: Vec::new(), more_rules: 0, left_out };
             let shown = Policy {
                 hooks: &[],
                 counts: Some(&counts),

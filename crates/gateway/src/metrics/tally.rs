@@ -5,8 +5,9 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
-use backstop_console::HookUse;
+use backstop_console::{HookUse, SPAN};
 use backstop_engine::{Receipt, Said};
 use backstop_hooks::conversation::TokenUsage;
 use backstop_hooks::{HookId, PointId, Resolution, RuleId};
@@ -37,6 +38,8 @@ pub(crate) struct OfRule {
 /// All sums since the process began.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sums {
+    /// The number of the span that it was when this was asked.
+    pub(crate) span: u64,
     pub(crate) spent: BTreeMap<Spender, Spent>,
     pub(crate) hooks: BTreeMap<(PointId, HookId), HookUse>,
     pub(crate) rules: BTreeMap<RuleId, OfRule>,
@@ -46,12 +49,26 @@ pub(crate) struct Sums {
 }
 
 /// Sums up.
-#[derive(Debug, Default)]
-pub(super) struct Tally(Mutex<Sums>);
+#[derive(Debug)]
+pub(super) struct Tally {
+    all: Mutex<Sums>,
+    began: Instant,
+}
+
+impl Default for Tally {
+    fn default() -> Self {
+        Self { all: Mutex::default(), began: Instant::now() }
+    }
+}
 
 impl Tally {
     pub(super) fn sums(&self) -> Sums {
-        self.all().clone()
+        Sums { span: self.span(), ..self.all().clone() }
+    }
+
+    /// The number of the span that it is now.
+    fn span(&self) -> u64 {
+        self.began.elapsed().as_secs() / SPAN.as_secs()
     }
 
     pub(super) fn ended(&self, record: &RequestRecord) {
@@ -73,6 +90,7 @@ impl Tally {
     }
 
     pub(super) fn received(&self, receipt: &Receipt) {
+        let span = self.span();
         let mut sums = self.all();
         let Sums { hooks, rules, judged_left_out: left_out, .. } = &mut *sums;
         for step in &receipt.steps {
@@ -80,6 +98,7 @@ impl Tally {
             sum.answers = sum.answers.saturating_add(1);
             sum.time = sum.time.saturating_add(step.elapsed);
             sum.longest = sum.longest.max(step.elapsed);
+            sum.recent.count(span, step.elapsed, step.said == Said::Failed);
             let count = match step.said {
                 Said::Rewrote => &mut sum.rewrote,
                 Said::Asked => &mut sum.asked,
@@ -110,7 +129,7 @@ impl Tally {
     }
 
     fn all(&self) -> MutexGuard<'_, Sums> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.all.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -179,7 +179,7 @@ fn exceptions(request: &PageRequest<'_>) -> Option<Vec<Exception>> {
 
 /// What was counted of hooks and rules.
 fn counts(metrics: &Metrics) -> Counts {
-    let Sums { hooks, rules, judged_left_out: left_out, .. } = metrics.sums();
+    let Sums { span, hooks, rules, judged_left_out: left_out, .. } = metrics.sums();
     let mut rules: Vec<_> = rules
         .into_iter()
         .map(|(rule, OfRule { stopped, asked, allowed, denied })| {
@@ -190,7 +190,7 @@ fn counts(metrics: &Metrics) -> Counts {
     rules.sort_by_key(|rule| std::cmp::Reverse(rule.stopped.saturating_add(rule.asked)));
     let more_rules = rules.len().saturating_sub(MOST);
     rules.truncate(MOST);
-    Counts { since: metrics.began(), hooks, rules, more_rules, left_out }
+    Counts { since: metrics.began(), span, hooks, rules, more_rules, left_out }
 }
 
 /// The grants of a page.

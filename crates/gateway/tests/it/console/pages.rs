@@ -271,7 +271,9 @@ async fn hooks_and_rules_are_shown_with_what_became_of_them() {
         drop(server.house.engine.decide::<BeforeToolCall>(event, &CallContext::default()).await);
     }
     let person = server.person(&[Scope::Read]).await;
-    let text = words(&server.page(&person, "/policy").await);
+    let page = server.page(&person, "/policy").await;
+    assert!(page.contains("judge, last hour: 1 of 4 answers failed"), "{page}");
+    let text = words(&page);
     // Asked, blocked, wants a person, rewrote, failed.
     let row = text.split_once("judge before_tool_call").unwrap().1;
     assert!(row.contains(" ms 4 2 0 0 1 25 % "), "{text}");
