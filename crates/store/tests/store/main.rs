@@ -23,6 +23,7 @@ mod in_memory;
 mod injections;
 mod junk;
 mod keyed;
+mod later;
 mod notices;
 mod open_questions;
 mod policy;
