@@ -18,6 +18,7 @@ over_both_stores! {
     a_code_needs_every_question_to_be_one_that_was_answered,
     a_question_of_which_something_is_masked_can_be_allowed_later,
     an_answer_that_nobody_lived_to_use_is_for_the_same_script,
+    a_second_question_about_a_call_can_be_allowed_later,
     allow_always_for_the_very_call_is_for_the_same_script,
     a_call_asked_about_twice_is_shown_as_it_is_now,
 }
@@ -203,6 +204,23 @@ async fn an_answer_that_nobody_lived_to_use_is_for_the_same_script(store: Arc<dy
         scene.put(&now);
         assert_eq!(scene.passes(command).await, passes, "{now:?}");
     }
+}
+
+/// A hook that came while somebody was asked had the call judged twice; a later one is judged once.
+async fn a_second_question_about_a_call_can_be_allowed_later(store: Arc<dyn Store>) {
+    let scene = Scene::new(&store, &mild());
+    let engine = scene.engine.clone();
+    let waiting = tokio::spawn(async move { permit(&engine, "bash deploy.sh", &Attendance::Queue).await });
+    let first = pending(&store).await;
+    ask_exactly(&scene.engine, "other", mild().request());
+    store.resolve_approval(&first.id, Decision::AllowOnce, "me", Timestamp::now()).await.unwrap();
+    let second = pending(&store).await;
+    assert_eq!(second.request.reasons.len(), 2);
+    store.cancel_approval(&second.id, Timestamp::now()).await.unwrap();
+    waiting.await.unwrap().permit.unwrap_err();
+    store.allow_later(&second.id, &"me".into(), TTL, Timestamp::now()).await.unwrap();
+    assert!(scene.passes("bash deploy.sh").await);
+    assert!(!scene.passes("bash deploy.sh").await, "once");
 }
 
 async fn allow_always_for_the_very_call_is_for_the_same_script(store: Arc<dyn Store>) {
