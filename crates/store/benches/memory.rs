@@ -28,6 +28,7 @@ fn query() -> GrantQuery {
             title: "Run it?".into(),
         },
         digest: Digest::of_text("tool_call", "ls"),
+        facts: None,
         program: None,
         amounts: Vec::new(),
         route: None,

@@ -39,6 +39,7 @@ fn question(n: usize, now: Timestamp) -> NewApproval {
         call: format!("c{n}").as_str().into(),
         tool_name: "exec".into(),
         digest: Digest::of_text("tool_call", &n.to_string()),
+        facts: None,
         title: "Run this?".into(),
         description: "It rewrites a branch that others may have.".into(),
         severity: Severity::Warning,

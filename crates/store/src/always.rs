@@ -11,7 +11,7 @@ use backstop_hooks::{ApprovalId, Decision, HookId};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Amount, AnswerStore, Answerer, ApprovalReason, ApprovalRecord, ApprovalState, Asked, Grant, GrantTarget,
+    Amount, AnswerStore, Answerer, ApprovalReason, ApprovalRecord, ApprovalState, Grant, GrantTarget,
     NewGrant, PersonsAnswer, ResolveError, Resolved, StoreError, Timestamp,
 };
 
@@ -163,13 +163,7 @@ fn grant(
         agent: request.agent.clone(),
         tool_name: request.tool_name.clone(),
         place: request.place.clone(),
-        question: Asked {
-            owner: reason.owner.clone(),
-            hook: reason.hook.clone(),
-            severity: reason.severity,
-            rules: reason.rules.clone(),
-            title: reason.title.clone(),
-        },
+        question: reason.asked(),
         target: target(record, reason, &always.scope)?,
         title: reason.title.clone(),
         created_by: by.by().to_owned(),
@@ -188,7 +182,7 @@ fn target(
     let request = &record.request;
     let beyond = |why: String| AlwaysError::Beyond { hook: reason.hook.clone(), why };
     Ok(match scope {
-        AlwaysScope::Call => GrantTarget::Call { digest: request.digest },
+        AlwaysScope::Call => GrantTarget::Call { digest: request.digest, facts: request.facts },
         AlwaysScope::Program => match &reason.program {
             Some(words) => GrantTarget::Program { words: words.clone() },
             None => return Err(beyond("it is not about one program that is known by name".to_owned())),

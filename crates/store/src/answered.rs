@@ -90,7 +90,7 @@ pub(crate) fn voted(record: &ApprovalRecord, voted: &Voted) -> NewAuditEntry {
 pub(crate) fn granted(grant: &Grant) -> NewAuditEntry {
     let given = &grant.granted;
     let target = match &given.target {
-        GrantTarget::Call { digest } => json!({ "call": digest }),
+        GrantTarget::Call { digest, .. } => json!({ "call": digest }),
         GrantTarget::Program { .. } => json!("program"),
         GrantTarget::Rule => json!("rule"),
         GrantTarget::Amount { argument, most, .. } => json!({ "sumOf": argument, "most": most }),

@@ -9,12 +9,13 @@
 //!    |  \-------------> Denied              ^
 //!    |  \-------------> Edited, Responded   |   (taken once, in the place of the call)
 //!    |  \--- deadline-> TimedOut --\        |
-//!    |  \--- run ends-> Cancelled --+-> Allowed, for one later call of the same digest
+//!    |  \--- run ends-> Cancelled --+-> Allowed, for one later call that is asked about in the same way
 //! Unattended (nobody to ask) ------/   (`allow-once CODE`)
 //! ```
 //!
 //! The laws: *the first answer wins*, and each change is one compare-and-set that all processes agree
-//! on; *an allowance is used exactly once*, and only for its digest; *deny can always be answered*, any
+//! on; *an allowance is used exactly once*, and only for its digest; *a later call is as it was shown*: nothing more is asked about it, and it
+//! is judged by the same files ([`AllowanceScope`]); *deny can always be answered*, any
 //! other answer only if it was offered; *nothing that a human denied is allowed by anything later*; *where it is said who may answer,
 //! nobody else does, and as many as must have allowed what runs* ([`Route`]). The store sees to that, so that no way of answering
 //! leads past it.
@@ -51,7 +52,7 @@ pub use self::starts::{StartedProcess, Starts, TouchedPath};
 pub use self::state::{Allowance, ApprovalRecord, ApprovalState, ApprovalStatus, Reach};
 pub use self::substitute::{EditedFrom, Given, MaskMoved, Substitution, UnfitSubstitute};
 pub use self::told::{TellWhen, ToldLater, ToldOn};
-use crate::{DigestKey, Grant, NewGrant, StoreError, Timestamp};
+use crate::{Asked, DigestKey, Grant, NewGrant, StoreError, Timestamp};
 
 /// The largest request that is asked with, in bytes of JSON: the arguments, what is shown of them, and what hooks say.
 pub const MAX_APPROVAL_BYTES: usize = 640 * 1024;
@@ -94,6 +95,9 @@ pub struct Overview {
 ///
 /// The place of a call is the workspace if one is named, and otherwise the conversation. A call from one kind of
 /// place never uses what was allowed in the other.
+///
+/// What was allowed is what was shown: each question about the call must be one that was answered ([`Asked::covers`]), and hooks must have
+/// judged it by the same files as then ([`NewApproval::facts`]). A digest names a script, and not what is in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AllowanceScope {
     /// The agent.
@@ -106,6 +110,10 @@ pub struct AllowanceScope {
     pub tool_name: ToolName,
     /// The digest of the call.
     pub digest: Digest,
+    /// What every hook that asks wants to know of it, as people are shown it.
+    pub asked: Vec<Asked>,
+    /// The digest of what hooks judged it by besides itself.
+    pub facts: Option<Digest>,
     /// Who has to have allowed it, if that is said.
     pub route: Option<Route>,
 }
@@ -254,7 +262,7 @@ pub trait ApprovalStore {
         now: Timestamp,
     ) -> Result<ApprovalRecord, ConsumeError>;
 
-    /// Allows one later call of the same digest, tool and agent in the same place, until `now + ttl`. For
+    /// Allows one later call of the same digest, tool and agent in the same place, asked about in the same way, until `now + ttl`. For
     /// questions that ended without an answer. One that still waits is answered with allow-once; one whose deadline has passed has
     /// timed out, whether that was noticed or not. Where more people have to allow the call, it is one vote for that.
     async fn allow_later(

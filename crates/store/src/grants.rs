@@ -1,6 +1,7 @@
 //! Grants: what a human allowed permanently.
 //!
-//! *Allow always* becomes a row that covers later calls of one agent and one tool: exactly the same call (by digest), calls
+//! *Allow always* becomes a row that covers later calls of one agent and one tool: exactly the same call (by digest, and by that of the files
+//! that it is judged by), calls
 //! of one program and subcommand, or calls that one rule asks about. A grant answers hooks that ask; it never overrides a
 //! block.
 //!
@@ -114,8 +115,9 @@ pub struct Asked {
 }
 
 impl Asked {
-    /// Returns whether whoever answered this has answered `other` as well.
-    fn covers(&self, other: &Self) -> bool {
+    /// Returns whether whoever answered this has answered `other` as well: it is of the same hook, for the same rules or some of them, and no
+    /// graver.
+    pub fn covers(&self, other: &Self) -> bool {
         let same = if self.rules.is_empty() {
             other.rules.is_empty() && self.title == other.title
         } else {
@@ -129,10 +131,14 @@ impl Asked {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum GrantTarget {
-    /// Exactly the same call.
+    /// Exactly the same call, judged by the same files.
     Call {
         /// Its digest.
         digest: Digest,
+        /// The digest of what hooks judged it by besides itself ([`NewApproval::facts`](crate::NewApproval)). Grants of earlier versions have none: they
+        /// are for calls that are judged by nothing else.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        facts: Option<Digest>,
     },
     /// Calls in which everything that is asked about begins with these words: a program and its subcommand.
     Program {
@@ -194,6 +200,8 @@ pub struct GrantQuery {
     pub place: GrantPlace,
     /// The digest of the call.
     pub digest: Digest,
+    /// The digest of what hooks judged it by besides itself.
+    pub facts: Option<Digest>,
     /// What the hook asks.
     pub question: Asked,
     /// The program and subcommand that all of it is about, where there is one.
@@ -242,7 +250,7 @@ impl Grant {
             // INVARIANT (a route is no detour): what one person granted is not enough where more must allow it.
             && query.route.as_ref().is_none_or(|route| route.is_met_by(granted.person.iter()))
             && match &granted.target {
-                GrantTarget::Call { digest } => *digest == query.digest,
+                GrantTarget::Call { digest, facts } => (digest, facts) == (&query.digest, &query.facts),
                 GrantTarget::Program { words } => {
                     !words.is_empty()
                         && !granted.question.rules.is_empty()

@@ -184,6 +184,7 @@ mod tests {
             call: "c1".into(),
             tool_name: ToolName::new("Bash"),
             digest: Digest::of_text("test", "call"),
+            facts: None,
             title: "Run it?".into(),
             description: "".into(),
             severity: Severity::Warning,

@@ -61,7 +61,7 @@ async fn list(answers: &Answers, all: bool, output: &Output) -> Result<(), Error
 fn row(grant: &Grant, now: Timestamp) -> Vec<String> {
     let granted = &grant.granted;
     let covers = match &granted.target {
-        GrantTarget::Call { digest } => format!("the call {}", digest.short()),
+        GrantTarget::Call { digest, .. } => format!("the call {}", digest.short()),
         GrantTarget::Program { words } => format!("calls of {}", one_line(&words.join(" "), 40)),
         GrantTarget::Rule => {
             let rules: Vec<&str> = granted.question.rules.iter().map(RuleId::as_str).collect();

@@ -298,6 +298,34 @@ fn an_answer_that_does_not_count_leaves_no_grant() {
     assert_eq!(user.run(&["grants", "list", "--json"]).succeeded().out, "[]\n");
 }
 
+/// The call names a script, and the yes was for what was in it.
+#[test]
+fn a_call_that_is_allowed_once_runs_the_script_that_was_asked_about() {
+    let user = User::new();
+    let script = user.work().join("deploy.sh");
+    let write = |text: &str| std::fs::write(&script, text).unwrap();
+    let hook = || {
+        let event = serde_json::json!({
+            "hook_event_name": "PreToolUse", "session_id": "s-1", "cwd": user.work(), "tool_name": "Bash",
+            "permission_mode": "default", "tool_input": { "command": "bash deploy.sh" },
+        });
+        user.feed(&["hook", "codex"], event.to_string()).code
+    };
+    let asked = || user.run(&["approvals", "list", "--all", "--json"]).succeeded().json();
+    write(ASKED);
+    assert_eq!((hook(), hook()), (Some(2), Some(2)));
+    let first = asked();
+    assert_eq!(first.as_array().unwrap().len(), 1, "{first:#}");
+    user.run(&["allow-once", &code(&first[0])]).succeeded();
+    write(&ASKED.replace("ran", "other"));
+    assert_eq!(hook(), Some(2));
+    let second = asked();
+    assert_eq!(second[0]["state"]["status"], "unattended", "{second:#}");
+    assert!(second[0]["starts"].to_string().contains("other.txt"), "it is shown as it is now: {second:#}");
+    write(ASKED);
+    assert_eq!((hook(), hook()), (Some(0), Some(2)), "the same script runs, once");
+}
+
 #[test]
 fn a_killed_run_resumes_whole_and_asks_again_before_the_call_runs() {
     let user = User::new();

@@ -62,7 +62,7 @@ impl Approvals {
         record: ApprovalRecord,
         asking: &Asking<'_>,
     ) -> Result<Answered, AskError> {
-        let taken = match self.store.take_given(&record.id, &asking.scope.digest, Timestamp::now()).await {
+        let taken = match self.store.take_given(&record.id, &asking.digest, Timestamp::now()).await {
             Ok(taken) => taken,
             Err(ConsumeError::Store(error)) => return Err(error.into()),
             Err(error) => return Ok(unusable(record, &error)),

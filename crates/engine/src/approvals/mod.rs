@@ -3,7 +3,8 @@
 //! The question is written to the store before anybody sees it. It therefore survives the process, can be
 //! answered from another terminal, and is answered only once: the first answer wins in the store, whoever
 //! gives it. A permit requires that the row is *consumed* for exactly the digest that is about to run, which
-//! succeeds for one caller only. A call that an earlier grant or a code covers is not asked about again.
+//! succeeds for one caller only. A call that an earlier grant or a code covers is not asked about again: one about which the same is asked,
+//! and which is judged by the same files.
 //!
 //! No failure here allows a call. If a store can't be reached, a listener panics or a run is
 //! dropped, the question ends as denied or cancelled. A store failure is distinguishable from a decision
@@ -23,18 +24,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use backstop_hooks::{
-    ApprovalRequest, CallContext, Contained, DEFAULT_TIMEOUT, Decision, Reason, Resolution, Substitute, Text,
+    ApprovalRequest, CallContext, Contained, DEFAULT_TIMEOUT, Decision, Digest, Reason, Resolution,
+    Substitute, Text,
 };
 use backstop_store::{
-    AllowanceScope, AnswerStore, ApprovalRecord, ApprovalState, AskingLimits, ConsumeError,
-    CreateApprovalError, EditedFrom, GRANT_TTL, GrantId, GrantQuery, GrantTarget, Identity, LeaseHolder,
-    NewApproval, NewGrant, People, PersonsAnswer, ResolveError, StoreError, Timestamp, Vote,
+    AnswerStore, ApprovalRecord, ApprovalState, AskingLimits, ConsumeError, CreateApprovalError, EditedFrom,
+    GRANT_TTL, GrantId, GrantQuery, GrantTarget, Identity, LeaseHolder, NewApproval, NewGrant, People,
+    PersonsAnswer, ResolveError, StoreError, Timestamp, Vote,
 };
 
 pub use self::asker::{AskFuture, Asker, Attendance};
 pub(crate) use self::editing::{Edit, MAX_EDITS, Put};
 pub(crate) use self::petition::{Petition, Withdrawals};
-pub(crate) use self::question::session_of;
+pub(crate) use self::question::{digest_of_facts, session_of};
 use self::question::{end_within, query_of, question, rules_of, scope_of, told};
 use self::routes::Unroutable;
 pub use self::routes::{ApprovalRoute, Routes, ToldSurfaces};
@@ -98,6 +100,8 @@ pub(crate) struct Terms<'a> {
     pub(crate) substitutes: &'a [Substitute],
     /// The question of which the call came, if a person changed another one into it.
     pub(crate) edited_from: Option<&'a EditedFrom>,
+    /// The digest of what hooks judged the call by besides itself.
+    pub(crate) facts: Option<Digest>,
 }
 
 /// The approvals of one engine.
@@ -135,6 +139,7 @@ impl Approvals {
         let timeout = self.settings.timeout;
         let mut question = question(event, digest, requests, timeout, call, Timestamp::now(), sealed);
         question.edited_from = terms.edited_from.cloned();
+        question.facts = terms.facts;
         question.substitutes = terms.substitutes.to_vec();
         let requester = routes::requester_of(call, self.settings.account.as_ref());
         let routed =
@@ -152,7 +157,7 @@ impl Approvals {
             requests,
             queries,
             offered: question.allowed_decisions.clone(),
-            scope: scope_of(&question),
+            digest,
             title: question.title.clone(),
         };
         let answered = match routed {
@@ -183,20 +188,20 @@ impl Approvals {
         petition: &mut Petition,
     ) -> Result<Answered, AskError> {
         let Terms { attendance, earlier, .. } = terms;
-        let Asking { exhibit, requests, scope, offered, .. } = asking;
+        let Asking { exhibit, requests, offered, .. } = asking;
         let now = question.created_at;
         let offers_once = offered.contains(&Decision::AllowOnce);
         if earlier && let Some(grants) = self.granted(asking, now).await? {
             let resolution = Resolution::AllowAlways;
             return Ok(Answered { resolution, record: None, grants, blocked: None, put: None });
         }
+        exhibit.show(&mut question);
         if earlier
             && offers_once
-            && let Some(record) = self.store.take_allowance(scope, now).await?
+            && let Some(record) = self.store.take_allowance(&scope_of(&question), now).await?
         {
             return Ok(Answered::allowed(Resolution::AllowOnce, record));
         }
-        exhibit.show(&mut question);
         // Only now it is known whether silence allows it: who has to allow it, and whether all of it is shown.
         if let Attendance::Present(asker) = attendance
             && let Some(patience) = asker.patience()
@@ -317,7 +322,7 @@ impl Approvals {
 
     async fn conclude(&self, record: ApprovalRecord, asking: &Asking<'_>) -> Result<Answered, AskError> {
         // Of what was denied the record has no words any more.
-        let Asking { requests, scope, title, .. } = asking;
+        let Asking { requests, digest, title, .. } = asking;
         let now = Timestamp::now();
         let resolution = match &record.state {
             ApprovalState::Allowed(allowance) => Resolution::from(allowance.decision),
@@ -351,7 +356,7 @@ impl Approvals {
             return Ok(Answered::denied(resolution, Some(record), reason));
         }
         // INVARIANT (what the human saw): consuming fails for any other digest, and for a second caller.
-        match self.store.consume_approval(&record.id, &scope.digest, now).await {
+        match self.store.consume_approval(&record.id, digest, now).await {
             Ok(_) => {}
             Err(ConsumeError::Store(error)) => return Err(error.into()),
             Err(error) => {
@@ -391,7 +396,7 @@ impl Approvals {
                     tool_name: query.tool_name.clone(),
                     place: query.place.clone(),
                     question: query.question.clone(),
-                    target: GrantTarget::Call { digest: query.digest },
+                    target: GrantTarget::Call { digest: query.digest, facts: query.facts },
                     title: query.question.title.clone(),
                     created_by: allowance.by.clone(),
                     person: person.clone(),
@@ -460,7 +465,8 @@ struct Asking<'a> {
     queries: Vec<GrantQuery>,
     /// What may be answered.
     offered: Vec<Decision>,
-    scope: AllowanceScope,
+    /// Of the call.
+    digest: Digest,
     title: Text,
 }
 

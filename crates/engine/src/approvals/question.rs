@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use backstop_hooks::points::ToolCallEvent;
 use backstop_hooks::{
-    ApprovalRequest, CallContext, Decision, Digest, HookId, Json, OwnerId, RuleId, SessionId, Severity, Text,
-    TimeoutBehavior,
+    ApprovalRequest, CallContext, Decision, Digest, Fact, HookId, Json, OwnerId, RuleId, SessionId, Severity,
+    Text, TimeoutBehavior,
 };
 use backstop_store::{
     AllowanceScope, Amount, AmountArgument, ApprovalReason, Asked, GrantPlace, GrantQuery, NewApproval,
@@ -15,6 +15,13 @@ use backstop_store::{
 use serde_json::Value;
 
 use crate::tool_call::tool_call_digest;
+
+/// Returns the digest of what hooks judged a call by besides itself, in the order in which they looked: it follows from the call and from what
+/// they found, so that the same files have the same digest. `None` where they looked at nothing.
+pub(crate) fn digest_of_facts(facts: &[Fact]) -> Option<Digest> {
+    let found: Vec<Digest> = facts.iter().map(Fact::digest).collect();
+    (!found.is_empty()).then(|| Digest::of("facts", &found))
+}
 
 /// Returns the session under which calls without one are asked about.
 pub(crate) fn session_of(session: Option<&SessionId>) -> SessionId {
@@ -53,6 +60,7 @@ pub(super) fn question(
         call: event.tool_call_id.clone().unwrap_or_else(|| "".into()),
         tool_name: event.tool_name.clone(),
         digest,
+        facts: None,
         title: gravest.map_or_else(|| Text::from("approval needed"), |request| request.title().clone()),
         description: gravest.map(|request| request.description().clone()).unwrap_or_default(),
         severity: gravest.map_or(Severity::Warning, ApprovalRequest::severity_level),
@@ -210,7 +218,7 @@ fn all_offer(requests: &[ApprovalRequest], decision: Decision) -> bool {
     requests.iter().all(|request| request.allowed_decisions().contains(&decision))
 }
 
-/// Returns which call the question is about, wherever it is made again.
+/// Returns which call the question is about, wherever it is made again. What is asked is taken as it is shown, since nothing else of it is kept.
 pub(super) fn scope_of(question: &NewApproval) -> AllowanceScope {
     AllowanceScope {
         agent: question.agent.clone(),
@@ -218,6 +226,8 @@ pub(super) fn scope_of(question: &NewApproval) -> AllowanceScope {
         workspace: question.workspace.clone(),
         tool_name: question.tool_name.clone(),
         digest: question.digest,
+        asked: question.reasons.iter().map(ApprovalReason::asked).collect(),
+        facts: question.facts,
         route: question.route.clone(),
     }
 }
@@ -229,6 +239,7 @@ pub(super) fn query_of(request: &ApprovalRequest, question: &NewApproval) -> Gra
         tool_name: question.tool_name.clone(),
         place: question.place.clone(),
         digest: question.digest,
+        facts: question.facts,
         question: asked_of(request),
         program: program_of(request),
         amounts: question.amounts.clone(),

@@ -29,7 +29,7 @@ use backstop_hooks::{
 use backstop_store::EditedFrom;
 
 use super::{Engine, Judged};
-use crate::approvals::{Attendance, Edit, MAX_EDITS, Put, Terms};
+use crate::approvals::{Attendance, Edit, MAX_EDITS, Put, Terms, digest_of_facts};
 use crate::exhibit::Exhibit;
 use crate::hook_options::HookMeta;
 use crate::permit::{CHANGED_SINCE, Permitted};
@@ -308,11 +308,13 @@ impl Engine {
     ) -> Option<Blocked> {
         let Passage { call, attendance, substitutes, edited_from, .. } = *passage;
         let sealed = seal::has_placeholders(&passage.snapshot, event, call);
+        // Of one judgement, the last: a later call is judged once.
+        let mut facts = digest_of_facts(&passage.facts);
         for round in 0..MAX_QUESTIONS {
             let first = round == 0;
             let snapshot = &passage.snapshot;
             let exhibit = Exhibit { snapshot, event, call };
-            let terms = Terms { attendance, earlier: first, sealed, substitutes, edited_from };
+            let terms = Terms { attendance, earlier: first, sealed, substitutes, edited_from, facts };
             let settled = self.0.approvals.settle(&exhibit, &requests, terms).await;
             passage.put = settled.put;
             passage.approval.clone_from(&settled.note.id);
@@ -335,9 +337,10 @@ impl Engine {
             }
             passage.snapshot = now;
             let dispatch = self.dispatch_in(&passage.snapshot, call, underway);
-            let Reviewed { changed, blocked, requests: asked, mut moot, facts, receipt, .. } =
+            let Reviewed { changed, blocked, requests: asked, mut moot, facts: found, receipt, .. } =
                 dispatch.review(event.clone(), None).await;
-            passage.facts.extend(facts);
+            facts = digest_of_facts(&found);
+            passage.facts.extend(found);
             self.interceptors().report_built_ins(&receipt, blocked.as_ref(), call);
             let writer = receipt.steps.iter().find(|step| step.said == Said::Rewrote);
             let writer = writer.map(|step| Arc::clone(&step.hook));

@@ -303,7 +303,10 @@ async fn allow_always_becomes_a_grant_for_the_very_call(store: Arc<dyn Store>) {
     assert_eq!(grants.len(), 1);
     assert_eq!(grants[0].uses, 2);
     assert_eq!(grants[0].granted.created_by, "human");
-    assert_eq!(grants[0].granted.target, GrantTarget::Call { digest: tool_call_digest(&exec("ls")) });
+    assert_eq!(
+        grants[0].granted.target,
+        GrantTarget::Call { digest: tool_call_digest(&exec("ls")), facts: None }
+    );
     assert!(grants[0].granted.expires_at > grants[0].granted.created_at);
     assert_eq!(told(&heard)[..3], [Resolution::AllowAlways; 3]);
 }
@@ -321,7 +324,7 @@ fn granted(hook: &str, expires_at: Timestamp) -> NewGrant {
             rules: [].into(),
             title: "May it run?".into(),
         },
-        target: GrantTarget::Call { digest: tool_call_digest(&exec("ls")) },
+        target: GrantTarget::Call { digest: tool_call_digest(&exec("ls")), facts: None },
         title: "May it run?".into(),
         created_by: "me".to_owned(),
         person: None,

@@ -12,6 +12,7 @@ mod support;
 mod answers;
 mod atomicity;
 mod editing;
+mod later;
 mod listeners;
 mod mutants;
 mod not_asked;

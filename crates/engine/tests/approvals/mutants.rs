@@ -129,7 +129,7 @@ fn grant_for(hook: &str) -> NewGrant {
             rules: [].into(),
             title: "May it run?".into(),
         },
-        target: GrantTarget::Call { digest: tool_call_digest(&exec("ls")) },
+        target: GrantTarget::Call { digest: tool_call_digest(&exec("ls")), facts: None },
         title: "May it run?".into(),
         created_by: "me".to_owned(),
         person: None,

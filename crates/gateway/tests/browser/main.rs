@@ -180,6 +180,7 @@ impl Stage {
             call: format!("call-{}", self.asked).into(),
             tool_name,
             digest: Digest::of_text("test", &format!("{arguments} {}", self.asked)),
+            facts: None,
             title: title.into(),
             description: word("what a hook says of it").into(),
             severity,

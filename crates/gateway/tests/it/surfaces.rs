@@ -67,6 +67,7 @@ impl Server {
             call: "c1".into(),
             tool_name: "exec".into(),
             digest: Digest::of("tool_call", &arguments),
+            facts: None,
             title: "Run this?".into(),
             description: "".into(),
             severity: Severity::Warning,

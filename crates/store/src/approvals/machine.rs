@@ -11,8 +11,8 @@ use super::{
     Allowance, AllowanceScope, Answerer, ApprovalRecord, ApprovalState, ConsumeError, CreateApprovalError,
     MAX_APPROVAL_BYTES, NewApproval, PersonName, PersonsAnswer, Reach, ResolveError,
 };
-use crate::Timestamp;
 use crate::asked::{Ended, Unanswered};
+use crate::{Asked, Timestamp};
 
 /// What an operation does to a record: the vote that it adds, the state that it gets, if it changes, and the answer.
 pub(crate) struct Step<T> {
@@ -349,6 +349,14 @@ fn in_scope(request: &NewApproval, scope: &AllowanceScope) -> bool {
         && request.agent == scope.agent
         && request.tool_name == scope.tool_name
         && request.digest == scope.digest
+        && is_as_shown(request, scope)
+}
+
+/// INVARIANT (what the human saw): the call names a script, which may be another one by now. So it is judged by the same files, and nothing is
+/// asked about it that was not asked then, or more gravely.
+fn is_as_shown(request: &NewApproval, scope: &AllowanceScope) -> bool {
+    let was_answered = |now: &Asked| request.reasons.iter().any(|reason| reason.asked().covers(now));
+    request.facts == scope.facts && scope.asked.iter().all(was_answered)
 }
 
 fn lapsed(allowance: &Allowance, now: Timestamp) -> bool {

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::route::Route;
 use super::starts::{self, Starts};
 use super::substitute::{EditedFrom, Given};
-use crate::{AmountArgument, GrantPlace, LeaseHolder, Timestamp, Uptime};
+use crate::{AmountArgument, Asked, GrantPlace, LeaseHolder, Timestamp, Uptime};
 
 /// A question to be stored.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -42,6 +42,9 @@ pub struct NewApproval {
     pub tool_name: ToolName,
     /// The digest of the call that the human is shown. Nothing else is ever allowed by the answer.
     pub digest: Digest,
+    /// The digest of what hooks judged the call by besides itself, such as the scripts that it runs; `None` where they looked at nothing else.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub facts: Option<Digest>,
     /// The one-line question.
     pub title: Text,
     /// What the human should know.
@@ -125,6 +128,19 @@ pub struct ApprovalReason {
     pub program: Option<Vec<String>>,
 }
 
+impl ApprovalReason {
+    /// Returns the parts of it that answers for other calls are bound to.
+    pub fn asked(&self) -> Asked {
+        Asked {
+            owner: self.owner.clone(),
+            hook: self.hook.clone(),
+            severity: self.severity,
+            rules: self.rules.clone(),
+            title: self.title.clone(),
+        }
+    }
+}
+
 /// The title of a question of which no words are kept.
 const ERASED: &str = "over; what was asked is erased";
 
@@ -159,10 +175,11 @@ impl NewApproval {
         self.deadline.as_ref().and_then(Uptime::has_passed).unwrap_or(now > self.expires_at)
     }
 
-    /// Returns whether it asks the same about the same call of the same run: a client may bring a call twice.
+    /// Returns whether it asks the same about the same call of the same run: a client may bring a call twice. INVARIANT (what the human saw):
+    /// one that is judged by another script is another question, since this one shows what the script was.
     pub(crate) fn asks_as(&self, other: &Self) -> bool {
-        (&self.session, &self.run, &self.digest, &self.tool_name)
-            == (&other.session, &other.run, &other.digest, &other.tool_name)
+        (&self.session, &self.run, &self.digest, &self.facts, &self.tool_name)
+            == (&other.session, &other.run, &other.digest, &other.facts, &other.tool_name)
             && (&self.agent, &self.session_key, &self.workspace, &self.place)
                 == (&other.agent, &other.session_key, &other.workspace, &other.place)
             && (&self.title, &self.reasons, &self.allowed_decisions)

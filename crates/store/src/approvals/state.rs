@@ -118,7 +118,8 @@ pub struct Allowance {
 pub enum Reach {
     /// The call that asked and waits.
     WaitingCall,
-    /// The next call of the same digest, tool and agent, made in the same place ([`AllowanceScope`](crate::AllowanceScope)).
+    /// The next call of the same digest, tool and agent, made in the same place and asked about in the same way
+    /// ([`AllowanceScope`](crate::AllowanceScope)).
     LaterCall {
         /// The last moment at which it may begin.
         until: Timestamp,

@@ -147,6 +147,8 @@ fn scope(of: &str) -> AllowanceScope {
         workspace: None,
         tool_name: "exec".into(),
         digest: digest(of),
+        asked: Vec::new(),
+        facts: None,
         route: None,
     }
 }

@@ -56,6 +56,8 @@ fn scope(command: &str) -> AllowanceScope {
         workspace: None,
         tool_name: "exec".into(),
         digest: digest(command),
+        asked: Vec::new(),
+        facts: None,
         route: None,
     }
 }

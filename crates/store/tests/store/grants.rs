@@ -51,7 +51,7 @@ pub(crate) fn grant(target: GrantTarget) -> NewGrant {
 }
 
 pub(crate) fn of_call() -> GrantTarget {
-    GrantTarget::Call { digest: digest("git push") }
+    GrantTarget::Call { digest: digest("git push"), facts: None }
 }
 
 pub(crate) fn query() -> GrantQuery {
@@ -60,6 +60,7 @@ pub(crate) fn query() -> GrantQuery {
         tool_name: "exec".into(),
         place: place(),
         digest: digest("git push"),
+        facts: None,
         question: asked(),
         program: Some(vec!["git".to_owned(), "push".to_owned()]),
         amounts: Vec::new(),
@@ -94,9 +95,15 @@ async fn a_grant_covers_its_scope_only(store: &dyn Store) {
     let milder = GrantQuery { question: milder, ..query() };
     assert_eq!(store.find_grant(&milder, at(50)).await.unwrap(), Some(added));
     let other_call = GrantQuery { digest: digest("rm"), ..query() };
-    for other in others().into_iter().chain([other_call]) {
+    // One of an earlier version does not say what the call was judged by.
+    let other_script = GrantQuery { facts: Some(digest("script")), ..query() };
+    for other in others().into_iter().chain([other_call, other_script.clone()]) {
         assert_eq!(store.find_grant(&other, at(50)).await.unwrap(), None, "{other:?}");
     }
+    let facts = other_script.facts;
+    let of_script = grant(GrantTarget::Call { digest: digest("git push"), facts });
+    let of_script = store.add_grant(of_script).await.unwrap();
+    assert_eq!(store.find_grant(&other_script, at(50)).await.unwrap(), Some(of_script));
 }
 
 async fn a_grant_answers_as_often_as_it_says(store: &dyn Store) {

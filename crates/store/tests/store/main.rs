@@ -24,6 +24,7 @@ mod injections;
 mod junk;
 mod keyed;
 mod killed;
+mod later;
 mod notices;
 mod open_questions;
 mod policy;

@@ -228,7 +228,7 @@ async fn an_answer_that_holds_reaches_as_far_as_the_question_allows(store: &dyn 
     let up_to = AlwaysScope::UpTo { argument: "sum".to_owned(), most: "9".parse().unwrap() };
     let (without, words) = (digest("without"), vec!["tool".to_owned(), "push".to_owned()]);
     for (scope, target) in [
-        (AlwaysScope::Call, GrantTarget::Call { digest: digest("call") }),
+        (AlwaysScope::Call, GrantTarget::Call { digest: digest("call"), facts: None }),
         (AlwaysScope::Program, GrantTarget::Program { words }),
         (AlwaysScope::Rule, GrantTarget::Rule),
         (up_to, GrantTarget::Amount { argument: "sum".to_owned(), most: "9".parse().unwrap(), without }),

@@ -140,6 +140,7 @@ pub(crate) fn question(command: &str) -> NewApproval {
         call: "c1".into(),
         tool_name: "exec".into(),
         digest: digest(command),
+        facts: None,
         title: "Run this?".into(),
         description: "It deletes things.".into(),
         severity: Severity::Critical,

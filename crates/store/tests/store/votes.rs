@@ -328,6 +328,8 @@ fn scope(route: Option<Route>) -> AllowanceScope {
         workspace: None,
         tool_name: "exec".into(),
         digest: digest("ls"),
+        asked: Vec::new(),
+        facts: None,
         route,
     }
 }

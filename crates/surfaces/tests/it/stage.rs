@@ -198,6 +198,7 @@ pub(crate) fn question(arguments: &Value) -> NewApproval {
         call: "c1".into(),
         tool_name: "exec".into(),
         digest: Digest::of("tool_call", arguments),
+        facts: None,
         title: "Run this <!channel> *now*?".into(),
         description: "It deletes things.".into(),
         severity: Severity::Critical,
