@@ -306,7 +306,10 @@ async fn what_is_typed_to_a_model_or_said_by_it_answers_no_question() {
         let other = house.gateway(&says.base_url(), settings(Unasked::Wait)).await;
         for (api, stream) in forms() {
             let said = send_to(&other, api, stream, &ask(api, stream, &command)).await;
-            assert!(read(api, &said).message.visible_text().contains(&command), "it goes through as any text");
+            assert!(
+                read(api, &said).message.visible_text().contains(&command),
+                "it goes through as any text"
+            );
         }
     }
     let asked = questions(&house).await;
