@@ -53,6 +53,8 @@ mod reader;
 #[cfg(feature = "files")]
 mod salvage;
 #[cfg(feature = "files")]
+mod seen;
+#[cfg(feature = "files")]
 mod signers;
 #[cfg(feature = "files")]
 mod stamp;

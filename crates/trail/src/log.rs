@@ -20,6 +20,7 @@ use crate::known::Known;
 use crate::mend::Befallen;
 use crate::merkle::Hash;
 use crate::note::{NEXT_KEY, PREVIOUS_KEY, base64, beside};
+use crate::seen::Seen;
 use crate::tail::{End, Tail, count_replacement, generation};
 use crate::{Checkpoint, SignedCheckpoint, SigningKey, TrailError, VerifierKey};
 
@@ -94,8 +95,8 @@ pub struct Log {
     pub(crate) tail: Option<Tail>,
     /// Up to which entry the log was read from its files, as others may have left them. What is behind, this process wrote.
     pub(crate) read: u64,
-    /// How many entries this process has seen in the log.
-    pub(crate) seen: u64,
+    /// What this process has seen in the log.
+    pub(crate) seen: Seen,
     key: Option<SigningKey>,
     /// What was found damaged or could not be written, and what no entry tells yet.
     pub(crate) befallen: Befallen,
@@ -144,7 +145,7 @@ impl Log {
             n: 1,
             tail: None,
             read: 0,
-            seen: 0,
+            seen: Seen::default(),
             key: None,
             befallen,
             known: Known::default(),
@@ -237,7 +238,7 @@ impl Log {
     pub(crate) fn write(&mut self, sealed: &[Vec<u8>]) -> Result<(), TrailError> {
         let Some(tail) = &mut self.tail else { return Err(TrailError::Closed) };
         tail.write(&self.files, &self.options, &self.lock, sealed)?;
-        self.seen = tail.frontier.size();
+        self.seen.note(Extent { size: tail.frontier.size(), root: tail.frontier.root() });
         if let Some(label) = self.options.remembers {
             let now = Instant::now();
             sealed
@@ -408,7 +409,7 @@ impl Log {
             }
         }
         tail.found = tail.frontier.size();
-        self.compare_with_seen(tail.found);
+        self.compare_with_seen(Extent { size: tail.found, root: tail.frontier.root() });
         tail.take_replaced().into_iter().for_each(|tile| self.befallen.note_recovered(tile));
         self.tail = Some(tail);
         self.tell()
@@ -439,6 +440,7 @@ impl Log {
             _ => self.key = None,
         }
         let (tail, end) = Tail::load(&self.files, generation, self.options.remembers)?;
+        self.seen.doubt();
         self.read = tail.frontier.size();
         Ok((tail, end))
     }
@@ -474,7 +476,8 @@ impl Log {
     /// Signs, where the newest checkpoint was looked at already.
     fn sign_as(&mut self, keys: &[&SigningKey]) -> Result<SignedCheckpoint, TrailError> {
         self.sync()?;
-        let Extent { size, root } = self.extent()?;
+        let signs = self.extent()?;
+        let Extent { size, root } = signs;
         let checkpoint = Checkpoint { origin: self.origin.clone(), size, root };
         let signed =
             if keys.is_empty() { checkpoint.signed(&[self.signing_key()?]) } else { checkpoint.signed(keys) };
@@ -484,6 +487,7 @@ impl Log {
         let written = file.and_then(|mut file| file.write_all(format!("{CHECKPOINT_MARK}{text}").as_bytes()));
         written.map_err(TrailError::file(&all, "written"))?;
         replace(&newest, text.as_bytes()).map_err(TrailError::file(&newest, "written"))?;
+        self.seen.note_signed(signs);
         if let Some(tail) = &mut self.tail {
             tail.checkpoint = (size, Instant::now());
         }

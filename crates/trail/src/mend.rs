@@ -10,7 +10,9 @@
 //! one still `covers`, and how many stood `unsigned` behind them: whether those were changed before can't be told any more by this log alone,
 //! and [`verify`](crate::verify()) says so. Where a killed process may have [left](crate::left) them so, an entry of another kind
 //! ([`KIND_UNSIGNED`]) says that. Fewer than 256 entries behind a checkpoint may be without one for a minute, by their own times: other
-//! processes may be about to sign them. A log that becomes shorter while a process writes it is told as damage.
+//! processes may be about to sign them. A log that becomes shorter, or another one, under a process that has seen it is told as damage. Where
+//! none runs, nothing but the files says what there was: whoever puts an older checkpoint back can write fewer than 256 entries behind it anew,
+//! with times of this minute, and again once these are signed. Only what others keep shows that.
 //!
 //! Not recovered is a name where all checkpoints are signed by other keys: whoever made them is not known.
 
@@ -26,16 +28,20 @@ use crate::entry::{Body, Draft, Envelope, KIND_IMPAIRED, KIND_RECOVERED, KIND_UN
 use crate::files::{name_of, replace};
 use crate::frame::Frame;
 use crate::left::{LONGEST, left_by_kill};
-use crate::log::{CHECKPOINT_ENTRIES, Log, now};
+use crate::log::{CHECKPOINT_ENTRIES, Extent, Log, now};
 use crate::note::{OwnKeys, base64};
 use crate::reader::Reader;
 use crate::salvage::{Salvaged, salvaged};
+use crate::seen::Seen;
 use crate::{SignedCheckpoint, TrailError};
 
 /// The name of the file of the newest checkpoint.
 const CHECKPOINT: &str = "checkpoint";
 /// The most checkpoints of which signatures are checked to find one that counts.
 const MOST_TRIED: usize = 1024;
+
+/// How far the clock of another process may be ahead of this one's, in milliseconds.
+const MOST_AHEAD: i64 = 10_000;
 
 /// What befell a log, as far as this process has seen.
 #[derive(Debug, Default)]
@@ -189,9 +195,12 @@ impl Log {
     }
 
     /// Returns whether one of the entries from this number on, as they were read from the file, is so old that there must have been a
-    /// checkpoint of it. What a file says of its own age counts for nothing: whoever can write it can set that, too.
+    /// checkpoint of it. What a file says of its own age counts for nothing: whoever can write it can set that, too. So can whoever rewrites
+    /// entries give them a time that is yet to come, which would never be old.
     fn is_old_from(&self, covers: u64) -> Result<bool, TrailError> {
-        let (bound, mut is_old) = (now().saturating_sub(LONGEST), false);
+        let now = now();
+        let (bound, ahead) = (now.saturating_sub(LONGEST), now.saturating_add(MOST_AHEAD));
+        let mut is_old = false;
         if covers >= self.read {
             return Ok(false);
         }
@@ -200,7 +209,8 @@ impl Log {
                 return ControlFlow::Break(());
             }
             // What was pruned was covered, and what can't be read has no time.
-            is_old = frame.entry().and_then(Envelope::read).is_none_or(|envelope| envelope.at < bound);
+            let envelope = frame.entry().and_then(Envelope::read);
+            is_old = envelope.is_none_or(|envelope| envelope.at < bound || envelope.at > ahead);
             if is_old { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         })?;
         Ok(is_old)
@@ -258,13 +268,15 @@ impl Log {
         own.map(|note| Some(note.checkpoint().origin.clone())).ok_or_else(unknown)
     }
 
-    /// Tells that entries are gone which this process has seen. A crash takes none from under a process that runs.
-    pub(crate) fn compare_with_seen(&mut self, size: u64) {
-        if size < self.seen {
-            let facts = json!({ "file": "entries", "covers": size, "unsigned": self.seen - size });
+    /// Tells that entries are gone, or others than this process has seen. A crash takes none from under a process that runs.
+    pub(crate) fn compare_with_seen(&mut self, found: Extent) {
+        if let Some(gone) = self.seen.gone(&Reader::of(self.files.clone()), found) {
+            let unsigned = gone.end.saturating_sub(gone.start);
+            let facts = json!({ "file": "entries", "covers": gone.start, "unsigned": unsigned });
             self.befallen.note_recovered(facts);
+            self.seen = Seen::default();
         }
-        self.seen = size;
+        self.seen.note(found);
     }
 
     /// Moves a file to where damaged ones are kept. It is told before it is done, so that nothing that comes between hides it.
@@ -297,7 +309,7 @@ impl Log {
         Frame::Entry(&entry).write(&mut bytes);
         self.count_replacement()?;
         // How many are gone is told already.
-        self.seen = 0;
+        self.seen = Seen::default();
         // The bad one stays what it is, under another name.
         fs::hard_link(&path, &kept).map_err(TrailError::file(&kept, "written"))?;
         for stale in [self.files.places(first), self.files.frontier()] {
