@@ -45,6 +45,8 @@ pub mod merkle;
 #[cfg(feature = "files")]
 mod note;
 #[cfg(feature = "files")]
+mod notes;
+#[cfg(feature = "files")]
 mod proof;
 #[cfg(feature = "files")]
 mod prune;

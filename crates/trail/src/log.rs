@@ -340,6 +340,8 @@ impl Log {
         let body = Body::of(&body)?;
         self.locked(|log| {
             log.add(&[Draft::new(at, KIND_ROTATED, body)])?;
+            // As long as the key counts that has signed so far.
+            log.newest()?;
             // INVARIANT (no checkpoint is signed by a key that no entry names): a crash from here on leaves the old key with its entry, which
             // rotating again repeats, or the new one.
             log.sync()?;
@@ -356,7 +358,7 @@ impl Log {
             fs::hard_link(&path, &kept).map_err(TrailError::file(&kept, "written"))?;
             fs::rename(with(NEXT_KEY), &path).map_err(TrailError::file(&path, "written"))?;
             log.key = None;
-            let checkpoint = log.sign(&[&old, &next])?;
+            let checkpoint = log.sign_as(&[&old, &next])?;
             Ok(Rotated { from, to, checkpoint })
         })
     }

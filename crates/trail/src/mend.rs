@@ -110,7 +110,7 @@ impl Log {
         }
     }
 
-    /// Returns the newest checkpoint that a key of the log has signed. One that is damaged, or that nobody has signed who counts, is put
+    /// Returns the newest checkpoint that the key of the log has signed. One that is damaged, or that nobody has signed who counts, is put
     /// aside, and the newest of all takes its place. That one is missing is told, with how many entries one still covers.
     pub(crate) fn newest(&mut self) -> Result<Option<SignedCheckpoint>, TrailError> {
         let path = self.files.checkpoint();
@@ -127,15 +127,19 @@ impl Log {
             Ok(None) => (false, None),
             Ok(Some(_)) | Err(()) => (true, None),
         };
+        // INVARIANT (a key that was replaced covers nothing): whoever has it by now can sign what they like. A crash may leave its checkpoint as
+        // the newest; what is behind the handing over is signed by the next key then, and told of.
+        let newest = newest.filter(|note| keys.current_has_signed(note));
         if newest.is_some() && self.unsigned_behind(covered(newest.as_ref()))? == 0 {
             return Ok(newest);
         }
-        let mut all = self.files.all_checkpoints()?.0;
-        all.sort_by_key(|note| std::cmp::Reverse(note.checkpoint().size));
-        let better = all.into_iter().take(MOST_TRIED);
-        let better =
+        let mut last = self.files.last_checkpoints()?;
+        last.sort_by_key(|note| std::cmp::Reverse(note.checkpoint().size));
+        let better = last.into_iter().take(MOST_TRIED);
+        let mut better =
             better.take_while(|note| note.checkpoint().size > covered(newest.as_ref()) || newest.is_none());
-        let better = better.into_iter().find(|note| is_own(note, &self.origin));
+        let better =
+            better.find(|note| note.checkpoint().origin == self.origin && keys.current_has_signed(note));
         let is_put_back = better.is_some();
         let newest = better.or(newest);
         self.tell_of_checkpoint(is_damaged, is_put_back, covered(newest.as_ref()))?;
@@ -245,20 +249,20 @@ impl Log {
         if newest.is_some_and(|newest| newest.checkpoint().origin == name && keys.have_signed(&newest)) {
             return Ok(true);
         }
-        let all = match self.files.all_checkpoints() {
+        let last = match self.files.last_checkpoints() {
             // Nothing can be signed either then, and whoever tries tells of it.
             Err(error) if is_damage(&error) => return Ok(true),
-            all => all?.0,
+            last => last?,
         };
-        let own = all.iter().rev().take(MOST_TRIED).find(|note| keys.have_signed(note));
+        let own = last.iter().rev().take(MOST_TRIED).find(|note| keys.have_signed(note));
         Ok(own.is_none_or(|own| own.checkpoint().origin == name))
     }
 
     /// Returns the name in a checkpoint of this log; `None` where there is no checkpoint.
     fn signed_name(&self) -> Result<Option<String>, TrailError> {
-        let (all, _) = self.files.all_checkpoints()?;
+        let last = self.files.last_checkpoints()?;
         let newest = self.files.newest().ok().flatten();
-        let mut notes = all.iter().rev().take(MOST_TRIED).chain(&newest).peekable();
+        let mut notes = last.iter().rev().take(MOST_TRIED).chain(&newest).peekable();
         if notes.peek().is_none() {
             return Ok(None);
         }

@@ -28,7 +28,7 @@ use crate::note::SignedCheckpoint;
 use crate::prune::SignedTombstone;
 use crate::reader::Reader;
 use crate::salvage::is_damaged;
-use crate::signers::{Rotation, is_foreign, rotation, signatures, tombstones, vouching};
+use crate::signers::{Notes, Rotation, Signers, rotation, vouching};
 use crate::wrong::Wrong;
 use crate::{TILE, TrailError, VerifierKey};
 
@@ -61,7 +61,8 @@ pub struct Report {
     pub checkpoints: u64,
     /// How many checkpoints there are besides that can't be read.
     pub torn_checkpoints: u64,
-    /// How many entries the newest checkpoint of the log covers.
+    /// How many entries the newest checkpoint of the log covers. None where the key that was given is the last one, and all checkpoints are by
+    /// those before it.
     pub covered: u64,
     /// How many entries the newest checkpoint covers that was kept elsewhere; `None` if none was given.
     pub witnessed: Option<u64>,
@@ -198,39 +199,35 @@ pub fn verify_each(
     mut visit: impl FnMut(u64, &Envelope<'_>, &[u8]),
 ) -> Result<Report, VerifyError> {
     let origin = log.origin()?.unwrap_or_default();
-    // Whoever appends between the two is seen by the second one only, which is read more: nothing that a checkpoint covers is missed.
-    let (own, torn_checkpoints) = log.checkpoints()?;
-    let newest = log.checkpoint()?;
-    let notes = own.iter().chain(newest.as_ref()).map(|note| (note, false));
     let (kept, foreign) = vouching(log, &trust.kept, trust.key.as_ref())?;
-    let notes: Vec<_> = notes.chain(kept.into_iter().map(|note| (note, true))).collect();
-    if let Some((other, _)) = notes.iter().find(|(note, _)| note.checkpoint().origin != origin) {
-        return Err(VerifyError::OtherLog { found: other.checkpoint().origin.clone(), origin });
-    }
-    let due = notes.iter().map(|(note, kept)| (note.checkpoint().size, note.checkpoint().root, *kept));
-    let mut due: Vec<_> = due.chain(trust.heads.iter().map(|head| (head.size, head.root, true))).collect();
+    let mut due: Vec<Due> = Vec::new();
+    let notes = Notes::read(log, &origin, kept, |note, kept| due.push((note.size, note.root, kept)))?;
+    due.extend(trust.heads.iter().map(|head| (head.size, head.root, true)));
     // Of one size, those of the log itself first: what kept ones contradict is then a rewritten log, and no changed entry.
     due.sort_by_key(|(size, _, kept)| (*size, *kept));
     let kept: Vec<u64> = due.iter().filter(|due| due.2).map(|due| due.0).collect();
+    let (files, trusted) = (log.files(), trust.key.as_ref());
     let mut walk = Walk::new(&due, &kept, trust.clock_tolerance);
-    walk.compare(log.files())?;
-    let walked = walk.read(log.files(), &mut visit).and_then(|()| walk.finish(&origin, trust.key.as_ref()));
-    let walk = walked.map_err(|error| match error {
+    walk.compare(files)?;
+    match walk.read(files, &mut visit).and_then(|()| walk.ended()) {
         // Whoever has no key can write any size.
-        VerifyError::CutOff { known, .. } if is_foreign(&notes, known, trust.key.as_ref()) => {
-            VerifyError::Signature { size: known }
+        Err(VerifyError::CutOff { known, .. }) if notes.are_foreign(files, known, trusted)? => {
+            return Err(VerifyError::Signature { size: known });
         }
-        error => error,
-    })?;
-    let key = signatures(notes, trust.key.as_ref(), &walk.rotations)?;
+        walked => walked?,
+    }
+    let signers = trusted.map(|key| Signers::of(files, &notes, key, &walk.rotations)).transpose()?;
+    walk.finish(&origin, signers.as_ref())?;
+    let key = signers.as_ref().map(Signers::checkpoints).transpose()?.flatten();
+    let has_not_signed = trusted.zip(signers.as_ref()).is_some_and(|(key, all)| all.has_not_signed(key));
     let covered = |kept| due.iter().filter(|due| due.2 == kept).map(|due| due.0).max();
     Ok(Report {
         origin,
         size: walk.frontier.size(),
         root: walk.frontier.root(),
-        checkpoints: own.len() as u64,
-        torn_checkpoints,
-        covered: covered(false).unwrap_or(0),
+        checkpoints: notes.count,
+        torn_checkpoints: notes.torn,
+        covered: covered(false).filter(|_| !has_not_signed).unwrap_or(0),
         witnessed: covered(true),
         foreign,
         key,
@@ -511,7 +508,8 @@ impl<'d> Walk<'d> {
         named(&mut self.named, Process { process, missing, lost, last, started, stopped }, &mut self.unnamed);
     }
 
-    fn finish(mut self, origin: &str, trusted: Option<&VerifierKey>) -> Result<Self, VerifyError> {
+    /// Checks that nothing that is known is missing at the end.
+    fn ended(&mut self) -> Result<(), VerifyError> {
         let size = self.frontier.size();
         if self.due.peek().is_some() {
             let known = self.most;
@@ -521,10 +519,15 @@ impl<'d> Walk<'d> {
                 None => VerifyError::CutOff { size, known },
             });
         }
-        if let Some(index) = self.twice {
-            return Err(VerifyError::Entry { index, why: Wrong::Twice });
+        match self.twice {
+            Some(index) => Err(VerifyError::Entry { index, why: Wrong::Twice }),
+            None => Ok(()),
         }
-        tombstones(origin, &self.tombstones, trusted, &self.rotations)?;
+    }
+
+    /// Checks that what was pruned was told, by who could, and names what is left of processes. Without a trusted key no signature is checked.
+    fn finish(&mut self, origin: &str, signers: Option<&Signers>) -> Result<(), VerifyError> {
+        signers.map_or(Ok(()), |all| all.tombstones(origin, &self.tombstones, &self.rotations))?;
         // Nothing can have been pruned that was not there yet.
         let ranges = std::mem::take(&mut self.tombstones).into_iter().flat_map(|(index, signed)| {
             signed.tombstone.ranges.into_iter().filter(move |range| range.end <= index)
@@ -554,7 +557,7 @@ impl<'d> Walk<'d> {
                 self.name(process, alive, false);
             }
         }
-        Ok(self)
+        Ok(())
     }
 }
 
