@@ -27,7 +27,7 @@ use crate::merkle::{Frontier, Hash};
 use crate::note::SignedCheckpoint;
 use crate::prune::SignedTombstone;
 use crate::reader::Reader;
-use crate::salvage::is_damaged;
+use crate::salvage::{Stands, stands};
 use crate::signers::{Notes, Rotation, Signers, rotation, vouching};
 use crate::wrong::Wrong;
 use crate::{TILE, TrailError, VerifierKey};
@@ -344,9 +344,18 @@ impl<'d> Walk<'d> {
                 }
                 // Nothing was ever there that a checkpoint covers, and nothing is behind it: a writer is at work, or a crash was.
                 let is_end = position + 1 == firsts.len() && self.frontier.size() >= self.most;
-                if is_end && !is_damaged(files, *first, frames.offset())? {
-                    self.torn = true;
-                    break;
+                match if is_end { stands(files, *first, frames.offset())? } else { Stands::Damaged } {
+                    // The writer has finished it, and more, since the half of it was read.
+                    Stands::Whole => {
+                        let segment = files.open_segment(*first)?;
+                        frames = Frames::from(segment, frames.offset()).map_err(read())?;
+                        continue;
+                    }
+                    Stands::Nothing => {
+                        self.torn = true;
+                        break;
+                    }
+                    Stands::Damaged => {}
                 }
                 return Err(self.wrong(self.frontier.size(), Wrong::Unreadable));
             }
