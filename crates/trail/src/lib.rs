@@ -47,6 +47,8 @@ mod note;
 #[cfg(feature = "files")]
 mod notes;
 #[cfg(feature = "files")]
+mod processes;
+#[cfg(feature = "files")]
 mod proof;
 #[cfg(feature = "files")]
 mod prune;

@@ -11,20 +11,18 @@
 //! anew. So do entries that a killed process left unsigned and the next one signed: they may be what somebody put there in between. All of it shows against a checkpoint that was kept elsewhere, so [`Report::witnessed`] says how far that reaches. What was written after
 //! the newest checkpoint is in order and complete by numbers, and no more.
 
-use std::collections::BTreeMap;
 use std::ops::Range;
 
 use serde::Deserialize;
 
-use crate::entry::{
-    Entry, Envelope, KIND_RECOVERED, KIND_ROTATED, KIND_START, KIND_STOP, KIND_TOMBSTONE, KIND_UNSIGNED,
-};
+use crate::entry::{Entry, Envelope, KIND_RECOVERED, KIND_ROTATED, KIND_TOMBSTONE, KIND_UNSIGNED};
 use crate::files::Files;
 use crate::frame::{Frame, Frames, Next};
 use crate::left::{Late, Unproved};
 use crate::log::Extent;
 use crate::merkle::{Frontier, Hash};
 use crate::note::SignedCheckpoint;
+use crate::processes::{Counted, Processes};
 use crate::prune::SignedTombstone;
 use crate::reader::Reader;
 use crate::salvage::{Stands, stands};
@@ -33,7 +31,7 @@ use crate::wrong::Wrong;
 use crate::{TILE, TrailError, VerifierKey};
 
 /// The most processes, and the most places of a kind, that a report names.
-const MOST_NAMED: usize = 100;
+pub(crate) const MOST_NAMED: usize = 100;
 
 /// What is compared with.
 #[derive(Clone, Debug, Default)]
@@ -232,7 +230,7 @@ pub fn verify_each(
         foreign,
         key,
         pruned: walk.gone,
-        missing: walk.missing,
+        missing: walk.processes.missing,
         processes: walk.named,
         recovered: walk.recovered,
         unproved: walk.unproved,
@@ -265,10 +263,9 @@ struct Walk<'d> {
     gone: u64,
     tombstones: Vec<(u64, SignedTombstone)>,
     rotations: Vec<Rotation>,
-    alive: BTreeMap<String, Alive>,
+    processes: Processes,
     /// The first entry whose number its process had used before.
     twice: Option<u64>,
-    missing: u64,
     named: Vec<Process>,
     recovered: Vec<u64>,
     unproved: Vec<Unproved>,
@@ -278,17 +275,6 @@ struct Walk<'d> {
     tolerance: i64,
     backwards: Vec<Backwards>,
     unnamed: u64,
-}
-
-/// What is known of a process that may still write.
-#[derive(Default)]
-struct Alive {
-    last: u64,
-    started: bool,
-    missing: Vec<Range<u64>>,
-    lost: u64,
-    /// How many entries had been pruned before its last one.
-    pruned: u64,
 }
 
 impl<'d> Walk<'d> {
@@ -305,9 +291,8 @@ impl<'d> Walk<'d> {
             gone: 0,
             tombstones: Vec::new(),
             rotations: Vec::new(),
-            alive: BTreeMap::new(),
+            processes: Processes::default(),
             twice: None,
-            missing: 0,
             named: Vec::new(),
             recovered: Vec::new(),
             unproved: Vec::new(),
@@ -444,7 +429,11 @@ impl<'d> Walk<'d> {
             named(&mut self.backwards, backwards, &mut self.unnamed);
         }
         self.latest = self.latest.max(envelope.at);
-        self.count(index, &envelope);
+        match self.processes.count(&envelope, self.gone) {
+            Counted::Next => {}
+            Counted::Twice => _ = self.twice.get_or_insert(index),
+            Counted::Ended(process) => named(&mut self.named, process, &mut self.unnamed),
+        }
         match &*envelope.kind {
             KIND_RECOVERED => {
                 named(&mut self.recovered, index, &mut self.unnamed);
@@ -481,40 +470,6 @@ impl<'d> Walk<'d> {
         if let Some(unproved) = told.beyond(self.kept) {
             named(&mut self.unproved, unproved, &mut self.unnamed);
         }
-    }
-
-    fn count(&mut self, index: u64, envelope: &Envelope<'_>) {
-        if !self.alive.contains_key(&*envelope.process) {
-            self.alive.insert(envelope.process.clone().into_owned(), Alive::default());
-        }
-        let Some(alive) = self.alive.get_mut(&*envelope.process) else { return };
-        let expected = alive.last.saturating_add(1);
-        if envelope.n < expected {
-            self.twice.get_or_insert(index);
-            return;
-        }
-        // Pruned entries don't say whose they were: as many as there are between two of a process may have been its own.
-        let jump = envelope.n - expected;
-        if jump > self.gone - alive.pruned {
-            self.missing = self.missing.saturating_add(jump);
-            alive.lost = alive.lost.saturating_add(jump);
-            if alive.missing.len() < MOST_NAMED {
-                alive.missing.push(expected..envelope.n);
-            }
-        }
-        (alive.last, alive.pruned) = (envelope.n, self.gone);
-        alive.started |= envelope.kind == KIND_START;
-        if envelope.kind == KIND_STOP
-            && let Some((process, alive)) = self.alive.remove_entry(&*envelope.process)
-            && !alive.missing.is_empty()
-        {
-            self.name(process, alive, true);
-        }
-    }
-
-    fn name(&mut self, process: String, alive: Alive, stopped: bool) {
-        let Alive { last, started, missing, lost, pruned: _ } = alive;
-        named(&mut self.named, Process { process, missing, lost, last, started, stopped }, &mut self.unnamed);
     }
 
     /// Checks that nothing that is known is missing at the end.
@@ -560,11 +515,8 @@ impl<'d> Walk<'d> {
                 return Err(VerifyError::Entry { index: covered, why: Wrong::Untold });
             }
         }
-        let rest = std::mem::take(&mut self.alive);
-        for (process, alive) in rest {
-            if alive.started || !alive.missing.is_empty() {
-                self.name(process, alive, false);
-            }
+        for process in self.processes.rest() {
+            named(&mut self.named, process, &mut self.unnamed);
         }
         Ok(())
     }
