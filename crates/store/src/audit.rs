@@ -274,8 +274,11 @@ pub struct AuditCheckpoints {
     pub covered: u64,
     /// How many of those that others have kept no key of the trail has signed: they say nothing.
     pub foreign: u64,
-    /// The time of the first entry that neither a checkpoint nor the head covers which the trail was compared with: whether it and those
-    /// behind it were changed can't be told.
+    /// How many checkpoints that others have kept the trail was compared with.
+    #[serde(skip)]
+    pub kept: u64,
+    /// The earliest time of the entries that neither a checkpoint nor the head covers which the trail was compared with: whether these were changed
+    /// can't be told.
     #[serde(rename = "uncoveredSince")]
     pub uncovered_since: Option<Timestamp>,
     /// The key that signs them, as others need it; `None` where it was not at hand, so that signatures were not checked.

@@ -6,7 +6,10 @@
 
 use std::time::Duration;
 
-use crate::{AuditGap, AuditLate, AuditProcess, AuditReport, AuditStep, AuditUnproved, Timestamp};
+use crate::{
+    AuditCheckpoints, AuditGap, AuditLate, AuditProcess, AuditReport, AuditStep, AuditUnproved,
+    CLOCK_TOLERANCE, Timestamp,
+};
 
 /// How old an entry is at which a checkpoint should cover it: six times what it takes at most.
 const OVERDUE: Duration = Duration::from_secs(60);
@@ -18,12 +21,16 @@ const UNCHECKED: &str = "warning: the signatures of its checkpoints were not che
 impl AuditReport {
     /// Returns whether the signatures of its checkpoints were left unchecked.
     fn is_unchecked(&self) -> bool {
-        self.checkpoints.count > 0 && self.checkpoints.key.is_none()
+        let AuditCheckpoints { count, covered, kept, key, .. } = &self.checkpoints;
+        // The newest one may be there without the list of all.
+        key.is_none() && [count, covered, kept].into_iter().any(|any| *any > 0)
     }
 
-    /// Returns whether there are entries that no checkpoint covers, and that are too old for that at `now`.
+    /// Returns whether there are entries that no checkpoint covers, and that are too old for that at `now`. So are those of a time that is yet to
+    /// come, since they would never be.
     fn is_overdue(&self, now: Timestamp) -> bool {
-        self.checkpoints.uncovered_since.is_some_and(|since| since.until(now) > OVERDUE)
+        let is_overdue = |since: Timestamp| since.until(now) > OVERDUE || since > now.after(CLOCK_TOLERANCE);
+        self.checkpoints.uncovered_since.is_some_and(is_overdue)
     }
 
     /// Returns whether nothing that should be proved at `now` is left unproved. Entries that were signed [late](Self::late) count as proved, and so
@@ -159,7 +166,7 @@ fn uncovered(report: &AuditReport) -> String {
             head.seq
         ),
         covered => format!(
-            "warning: no checkpoint covers the entries behind {covered}, the first of which is of {since}: whether they were changed can't be told"
+            "warning: no checkpoint covers the entries behind {covered}, the oldest of which is of {since}: whether they were changed can't be told"
         ),
     };
     let hint = match impaired {
@@ -174,22 +181,26 @@ fn uncovered(report: &AuditReport) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::AuditCheckpoints;
 
     #[test]
     fn what_is_not_proved_is_told_with_why() {
         let now = Timestamp::from_millis(1_000_000);
         let (key, old) = (Some("a key".to_owned()), Some(Timestamp::from_millis(0)));
+        let yet_to_come = Some(now.after(CLOCK_TOLERANCE + Duration::from_millis(1)));
         let signed = AuditCheckpoints { count: 1, covered: 9, key, ..AuditCheckpoints::default() };
         let sound = AuditReport { checkpoints: signed.clone(), ..AuditReport::default() };
         assert!(sound.is_proved(now) && sound.warnings(now).is_empty());
-        let young = Some(now.before(OVERDUE));
-        let young = AuditCheckpoints { uncovered_since: young, ..signed.clone() };
-        assert!(AuditReport { checkpoints: young, ..AuditReport::default() }.is_proved(now));
+        for young in [now.before(OVERDUE), now.after(CLOCK_TOLERANCE)] {
+            let young = AuditCheckpoints { uncovered_since: Some(young), ..signed.clone() };
+            assert!(AuditReport { checkpoints: young, ..AuditReport::default() }.is_proved(now));
+        }
         for (checkpoints, why) in [
             (AuditCheckpoints { key: None, ..signed.clone() }, "were not checked"),
+            (AuditCheckpoints { covered: 9, ..AuditCheckpoints::default() }, "were not checked"),
+            (AuditCheckpoints { kept: 1, ..AuditCheckpoints::default() }, "were not checked"),
             (AuditCheckpoints { foreign: 1, ..signed.clone() }, "signed by no key of this trail"),
             (AuditCheckpoints { uncovered_since: old, ..signed.clone() }, "entries behind 9"),
+            (AuditCheckpoints { uncovered_since: yet_to_come, ..signed.clone() }, "entries behind 9"),
         ] {
             let report = AuditReport { checkpoints, ..AuditReport::default() };
             let warnings = report.warnings(now);

@@ -29,8 +29,6 @@ use crate::{SignedCheckpoint, TILE};
 
 /// The most bytes of a name.
 const MOST_NAME_BYTES: u64 = 4096;
-/// The most bytes of all checkpoints: those of some hundred million entries.
-const MOST_CHECKPOINT_BYTES: u64 = 256 << 20;
 /// The line before each checkpoint in the file of all, so that one that a crash tore spoils no other.
 pub(crate) const CHECKPOINT_MARK: &str = "--\n";
 
@@ -199,24 +197,6 @@ impl Files {
         let name = String::from_utf8(bytes).ok().map(|name| name.trim().to_owned());
         let name = name.filter(|name| is_name(name));
         name.map(Some).ok_or(TrailError::Damaged { path, what: "name of a log" })
-    }
-
-    /// Returns all checkpoints, in the order in which they were written, and how many can't be read.
-    pub(crate) fn all_checkpoints(&self) -> Result<(Vec<SignedCheckpoint>, u64), TrailError> {
-        let path = self.checkpoints();
-        let bytes = match read(&path, MOST_CHECKPOINT_BYTES) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((Vec::new(), 0)),
-            read => read.map_err(TrailError::file(&path, "read"))?,
-        };
-        let (mut all, mut torn) = (Vec::new(), 0);
-        // The mark behind a torn one does not begin a line.
-        for note in String::from_utf8_lossy(&bytes).split(CHECKPOINT_MARK).skip(1) {
-            match note.parse() {
-                Ok(note) => all.push(note),
-                Err(_) => torn += 1,
-            }
-        }
-        Ok((all, torn))
     }
 
     /// Returns the newest checkpoint, if there is one.

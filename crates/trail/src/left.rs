@@ -6,7 +6,8 @@
 //!
 //! The law: *what was not signed in its time is never signed in silence, and nothing says more of it than can be known*. Nothing proves that
 //! these entries were not changed between their append and that entry; from its checkpoint on they are proved as all others. Somebody who cuts the
-//! end off with its checkpoints and writes another one leaves what looks the same, which only a witness shows.
+//! end off with its checkpoints and writes another one leaves what looks the same, which only a witness shows. Nor is anything told of fewer
+//! than 256 entries that are younger than a minute by their own times: whoever wrote them may be about to sign them.
 //!
 //! What no kill leaves is told as [damage](crate::mend) instead: many entries, entries of a long time, or such as only processes wrote that ended
 //! in order, which sign.

@@ -50,6 +50,10 @@ pub mod merkle;
 #[cfg(feature = "files")]
 mod note;
 #[cfg(feature = "files")]
+mod notes;
+#[cfg(feature = "files")]
+mod processes;
+#[cfg(feature = "files")]
 mod proof;
 #[cfg(feature = "files")]
 mod prune;
@@ -59,6 +63,8 @@ mod reader;
 mod rewrite;
 #[cfg(feature = "files")]
 mod salvage;
+#[cfg(feature = "files")]
+mod seen;
 #[cfg(feature = "files")]
 mod signers;
 #[cfg(feature = "files")]

@@ -21,6 +21,7 @@ use crate::known::Known;
 use crate::mend::Befallen;
 use crate::merkle::Hash;
 use crate::note::{NEXT_KEY, PREVIOUS_KEY, base64, beside};
+use crate::seen::Seen;
 use crate::tail::{End, Tail, count_replacement, generation};
 use crate::{Checkpoint, SignedCheckpoint, SigningKey, TrailError, VerifierKey};
 
@@ -100,8 +101,8 @@ pub struct Log {
     disk: Disk,
     /// Up to which entry the log was read from its files, as others may have left them. What is behind, this process wrote.
     pub(crate) read: u64,
-    /// How many entries this process has seen in the log.
-    pub(crate) seen: u64,
+    /// What this process has seen in the log.
+    pub(crate) seen: Seen,
     key: Option<SigningKey>,
     /// What was found damaged or could not be written, and what no entry tells yet.
     pub(crate) befallen: Befallen,
@@ -149,7 +150,7 @@ impl Log {
             tail: None,
             disk: Disk::default(),
             read: 0,
-            seen: 0,
+            seen: Seen::default(),
             key: None,
             befallen,
             known: Known::default(),
@@ -244,7 +245,7 @@ impl Log {
     pub(crate) fn write(&mut self, sealed: &[Vec<u8>]) -> Result<(), TrailError> {
         let Some(tail) = &mut self.tail else { return Err(TrailError::Closed) };
         tail.write(&self.files, &self.options, (&self.lock, &mut self.disk), sealed)?;
-        self.seen = tail.frontier.size();
+        self.seen.note(Extent { size: tail.frontier.size(), root: tail.frontier.root() });
         if let Some(label) = self.options.remembers {
             let now = Instant::now();
             sealed
@@ -380,6 +381,8 @@ impl Log {
         let body = Body::of(&body)?;
         self.locked(|log| {
             log.add(&[Draft::new(at, KIND_ROTATED, body)])?;
+            // As long as the key counts that has signed so far.
+            log.newest()?;
             // INVARIANT (no checkpoint is signed by a key that no entry names): a crash from here on leaves the old key with its entry, which
             // rotating again repeats, or the new one.
             log.keep()?;
@@ -396,7 +399,7 @@ impl Log {
             fs::hard_link(&path, &kept).map_err(TrailError::file(&kept, "written"))?;
             fs::rename(with(NEXT_KEY), &path).map_err(TrailError::file(&path, "written"))?;
             log.key = None;
-            let checkpoint = log.sign(&[&old, &next])?;
+            let checkpoint = log.sign_as(&[&old, &next])?;
             Ok(Rotated { from, to, checkpoint })
         })
     }
@@ -441,7 +444,7 @@ impl Log {
             }
         }
         tail.found = tail.frontier.size();
-        self.compare_with_seen(tail.found);
+        self.compare_with_seen(Extent { size: tail.found, root: tail.frontier.root() });
         tail.take_replaced().into_iter().for_each(|tile| self.befallen.note_recovered(tile));
         self.tail = Some(tail);
         self.tell()
@@ -472,6 +475,7 @@ impl Log {
             _ => self.key = None,
         }
         let (tail, end) = Tail::load(&self.files, generation, self.options.remembers)?;
+        self.seen.doubt();
         self.read = tail.frontier.size();
         self.disk.note_opened(&self.files, tail.first, &tail.segment, tail.bytes == 0);
         Ok((tail, end))
@@ -508,7 +512,8 @@ impl Log {
     /// Signs, where the newest checkpoint was looked at already.
     fn sign_as(&mut self, keys: &[&SigningKey]) -> Result<SignedCheckpoint, TrailError> {
         self.keep()?;
-        let Extent { size, root } = self.extent()?;
+        let signs = self.extent()?;
+        let Extent { size, root } = signs;
         let checkpoint = Checkpoint { origin: self.origin.clone(), size, root };
         let signed =
             if keys.is_empty() { checkpoint.signed(&[self.signing_key()?]) } else { checkpoint.signed(keys) };
@@ -518,6 +523,7 @@ impl Log {
         let written = file.and_then(|mut file| file.write_all(format!("{CHECKPOINT_MARK}{text}").as_bytes()));
         written.map_err(TrailError::file(&all, "written"))?;
         replace(&newest, text.as_bytes()).map_err(TrailError::file(&newest, "written"))?;
+        self.seen.note_signed(signs);
         if let Some(tail) = &mut self.tail {
             tail.checkpoint = (size, Instant::now());
         }

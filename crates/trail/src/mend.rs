@@ -10,7 +10,9 @@
 //! one still `covers`, and how many stood `unsigned` behind them: whether those were changed before can't be told any more by this log alone,
 //! and [`verify`](crate::verify()) says so. Where a killed process may have [left](crate::left) them so, an entry of another kind
 //! ([`KIND_UNSIGNED`]) says that. Fewer than 256 entries behind a checkpoint may be without one for a minute, by their own times: other
-//! processes may be about to sign them. A log that becomes shorter while a process writes it is told as damage.
+//! processes may be about to sign them. A log that becomes shorter, or another one, under a process that has seen it is told as damage. Where
+//! none runs, nothing but the files says what there was: whoever puts an older checkpoint back can write fewer than 256 entries behind it anew,
+//! with times of this minute, and again once these are signed. Only what others keep shows that.
 //!
 //! Not recovered is a name where all checkpoints are signed by other keys: whoever made them is not known.
 
@@ -26,16 +28,20 @@ use crate::entry::{Body, Draft, Envelope, KIND_IMPAIRED, KIND_RECOVERED, KIND_UN
 use crate::files::{name_of, replace, sync_folder};
 use crate::frame::Frame;
 use crate::left::{LONGEST, left_by_kill};
-use crate::log::{CHECKPOINT_ENTRIES, Log, now};
+use crate::log::{CHECKPOINT_ENTRIES, Extent, Log, now};
 use crate::note::{OwnKeys, base64};
 use crate::reader::Reader;
 use crate::salvage::{Salvaged, salvaged};
+use crate::seen::Seen;
 use crate::{SignedCheckpoint, TrailError};
 
 /// The name of the file of the newest checkpoint.
 const CHECKPOINT: &str = "checkpoint";
 /// The most checkpoints of which signatures are checked to find one that counts.
 const MOST_TRIED: usize = 1024;
+
+/// How far the clock of another process may be ahead of this one's, in milliseconds.
+const MOST_AHEAD: i64 = 10_000;
 
 /// What befell a log, as far as this process has seen.
 #[derive(Debug, Default)]
@@ -104,7 +110,7 @@ impl Log {
         }
     }
 
-    /// Returns the newest checkpoint that a key of the log has signed. One that is damaged, or that nobody has signed who counts, is put
+    /// Returns the newest checkpoint that the key of the log has signed. One that is damaged, or that nobody has signed who counts, is put
     /// aside, and the newest of all takes its place. That one is missing is told, with how many entries one still covers.
     pub(crate) fn newest(&mut self) -> Result<Option<SignedCheckpoint>, TrailError> {
         let path = self.files.checkpoint();
@@ -121,15 +127,19 @@ impl Log {
             Ok(None) => (false, None),
             Ok(Some(_)) | Err(()) => (true, None),
         };
+        // INVARIANT (a key that was replaced covers nothing): whoever has it by now can sign what they like. A crash may leave its checkpoint as
+        // the newest; what is behind the handing over is signed by the next key then, and told of.
+        let newest = newest.filter(|note| keys.current_has_signed(note));
         if newest.is_some() && self.unsigned_behind(covered(newest.as_ref()))? == 0 {
             return Ok(newest);
         }
-        let mut all = self.files.all_checkpoints()?.0;
-        all.sort_by_key(|note| std::cmp::Reverse(note.checkpoint().size));
-        let better = all.into_iter().take(MOST_TRIED);
-        let better =
+        let mut last = self.files.last_checkpoints()?;
+        last.sort_by_key(|note| std::cmp::Reverse(note.checkpoint().size));
+        let better = last.into_iter().take(MOST_TRIED);
+        let mut better =
             better.take_while(|note| note.checkpoint().size > covered(newest.as_ref()) || newest.is_none());
-        let better = better.into_iter().find(|note| is_own(note, &self.origin));
+        let better =
+            better.find(|note| note.checkpoint().origin == self.origin && keys.current_has_signed(note));
         let is_put_back = better.is_some();
         let newest = better.or(newest);
         self.tell_of_checkpoint(is_damaged, is_put_back, covered(newest.as_ref()))?;
@@ -189,9 +199,12 @@ impl Log {
     }
 
     /// Returns whether one of the entries from this number on, as they were read from the file, is so old that there must have been a
-    /// checkpoint of it. What a file says of its own age counts for nothing: whoever can write it can set that, too.
+    /// checkpoint of it. What a file says of its own age counts for nothing: whoever can write it can set that, too. So can whoever rewrites
+    /// entries give them a time that is yet to come, which would never be old.
     fn is_old_from(&self, covers: u64) -> Result<bool, TrailError> {
-        let (bound, mut is_old) = (now().saturating_sub(LONGEST), false);
+        let now = now();
+        let (bound, ahead) = (now.saturating_sub(LONGEST), now.saturating_add(MOST_AHEAD));
+        let mut is_old = false;
         if covers >= self.read {
             return Ok(false);
         }
@@ -200,7 +213,8 @@ impl Log {
                 return ControlFlow::Break(());
             }
             // What was pruned was covered, and what can't be read has no time.
-            is_old = frame.entry().and_then(Envelope::read).is_none_or(|envelope| envelope.at < bound);
+            let envelope = frame.entry().and_then(Envelope::read);
+            is_old = envelope.is_none_or(|envelope| envelope.at < bound || envelope.at > ahead);
             if is_old { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         })?;
         Ok(is_old)
@@ -235,20 +249,20 @@ impl Log {
         if newest.is_some_and(|newest| newest.checkpoint().origin == name && keys.have_signed(&newest)) {
             return Ok(true);
         }
-        let all = match self.files.all_checkpoints() {
+        let last = match self.files.last_checkpoints() {
             // Nothing can be signed either then, and whoever tries tells of it.
             Err(error) if is_damage(&error) => return Ok(true),
-            all => all?.0,
+            last => last?,
         };
-        let own = all.iter().rev().take(MOST_TRIED).find(|note| keys.have_signed(note));
+        let own = last.iter().rev().take(MOST_TRIED).find(|note| keys.have_signed(note));
         Ok(own.is_none_or(|own| own.checkpoint().origin == name))
     }
 
     /// Returns the name in a checkpoint of this log; `None` where there is no checkpoint.
     fn signed_name(&self) -> Result<Option<String>, TrailError> {
-        let (all, _) = self.files.all_checkpoints()?;
+        let last = self.files.last_checkpoints()?;
         let newest = self.files.newest().ok().flatten();
-        let mut notes = all.iter().rev().take(MOST_TRIED).chain(&newest).peekable();
+        let mut notes = last.iter().rev().take(MOST_TRIED).chain(&newest).peekable();
         if notes.peek().is_none() {
             return Ok(None);
         }
@@ -258,13 +272,15 @@ impl Log {
         own.map(|note| Some(note.checkpoint().origin.clone())).ok_or_else(unknown)
     }
 
-    /// Tells that entries are gone which this process has seen. A crash takes none from under a process that runs.
-    pub(crate) fn compare_with_seen(&mut self, size: u64) {
-        if size < self.seen {
-            let facts = json!({ "file": "entries", "covers": size, "unsigned": self.seen - size });
+    /// Tells that entries are gone, or others than this process has seen. A crash takes none from under a process that runs.
+    pub(crate) fn compare_with_seen(&mut self, found: Extent) {
+        if let Some(gone) = self.seen.gone(&Reader::of(self.files.clone()), found) {
+            let unsigned = gone.end.saturating_sub(gone.start);
+            let facts = json!({ "file": "entries", "covers": gone.start, "unsigned": unsigned });
             self.befallen.note_recovered(facts);
+            self.seen = Seen::default();
         }
-        self.seen = size;
+        self.seen.note(found);
     }
 
     /// Moves a file to where damaged ones are kept. It is told before it is done, so that nothing that comes between hides it.
@@ -297,7 +313,7 @@ impl Log {
         Frame::Entry(&entry).write(&mut bytes);
         self.count_replacement()?;
         // How many are gone is told already.
-        self.seen = 0;
+        self.seen = Seen::default();
         // The bad one stays what it is, under another name.
         fs::hard_link(&path, &kept).map_err(TrailError::file(&kept, "written"))?;
         for stale in [self.files.places(first), self.files.frontier()] {

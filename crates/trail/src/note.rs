@@ -165,7 +165,10 @@ impl SigningKey {
 /// The keys of a log whose signatures count for whoever writes it: the one that signs, and the one before it, since a crash may come between
 /// handing over and the first signature of the new one.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct OwnKeys(Vec<[u8; 32]>);
+pub(crate) struct OwnKeys {
+    current: Option<[u8; 32]>,
+    previous: Option<[u8; 32]>,
+}
 
 impl OwnKeys {
     /// Reads the keys at `path` and beside it. Where there is none, nothing is signed by one of them.
@@ -174,25 +177,28 @@ impl OwnKeys {
     ///
     /// [`TrailError`] where a file is there and can't be read, or holds something else: whose signatures count is not known then.
     pub(crate) fn read(path: &Path) -> Result<Self, TrailError> {
-        let mut keys = Vec::new();
-        for path in [path.to_path_buf(), beside(path, PREVIOUS_KEY)] {
-            match SigningKey::read(&path) {
-                Ok(key) => keys.push(key.public()),
-                Err(TrailError::File { source, .. }) if source.kind() == io::ErrorKind::NotFound => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(Self(keys))
+        let key = |path: &Path| match SigningKey::read(path) {
+            Err(TrailError::File { source, .. }) if source.kind() == io::ErrorKind::NotFound => Ok(None),
+            read => read.map(|key| Some(key.public())),
+        };
+        Ok(Self { current: key(path)?, previous: key(&beside(path, PREVIOUS_KEY))? })
     }
 
     /// Returns what others need to check their signatures of a log.
     pub(crate) fn verifiers(&self, origin: &str) -> Vec<VerifierKey> {
-        self.0.iter().filter_map(|key| VerifierKey::new(origin, *key)).collect()
+        let keys = self.current.iter().chain(&self.previous);
+        keys.filter_map(|key| VerifierKey::new(origin, *key)).collect()
     }
 
     /// Returns whether one of them signed the checkpoint of the log that it names.
     pub(crate) fn have_signed(&self, note: &SignedCheckpoint) -> bool {
         self.verifiers(&note.checkpoint.origin).iter().any(|verifier| note.is_signed_by(verifier))
+    }
+
+    /// Returns whether the one that signs now signed it.
+    pub(crate) fn current_has_signed(&self, note: &SignedCheckpoint) -> bool {
+        let current = self.current.and_then(|key| VerifierKey::new(&note.checkpoint.origin, key));
+        current.is_some_and(|verifier| note.is_signed_by(&verifier))
     }
 }
 

@@ -50,11 +50,12 @@ impl Reader {
         self.files.newest()
     }
 
-    /// Returns all checkpoints, in the order in which they were written, and how many were torn by a crash.
+    /// Returns all checkpoints, in the order in which they were written, and how many were torn by a crash. Checking a log does not take them all
+    /// at once.
     ///
     /// # Errors
     ///
-    /// [`TrailError`] when they can't be read.
+    /// [`TrailError`] when they can't be read, or take more than 256 MiB, as a million of them do.
     pub fn checkpoints(&self) -> Result<(Vec<SignedCheckpoint>, u64), TrailError> {
         self.files.all_checkpoints()
     }

@@ -15,10 +15,30 @@ use crate::{TILE, TrailError};
 /// The most bytes of a segment that are looked through: some times what one has.
 const MOST_SEGMENT_BYTES: u64 = 512 << 20;
 
-/// Returns whether whole entries stand behind what is none at place `from` of a segment.
-pub(crate) fn is_damaged(files: &Files, first: u64, from: u64) -> Result<bool, TrailError> {
+/// What stands at a place of a segment at which no whole frame was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stands {
+    /// A whole frame: whoever wrote it has finished meanwhile.
+    Whole,
+    /// None, and whole entries behind it.
+    Damaged,
+    /// None, and nothing whole behind it.
+    Nothing,
+}
+
+/// Returns what stands at place `from` of a segment.
+pub(crate) fn stands(files: &Files, first: u64, from: u64) -> Result<Stands, TrailError> {
     let bytes = bytes(files, first, from)?;
-    Ok(ahead(&bytes, 1) != Ahead::Nothing)
+    Ok(match ahead(&bytes, 1) {
+        _ if split(&bytes).is_some() => Stands::Whole,
+        Ahead::Nothing => Stands::Nothing,
+        Ahead::At(_) | Ahead::Unclear => Stands::Damaged,
+    })
+}
+
+/// Returns whether something whole stands at or behind place `from` of a segment, at which none was read while nobody else writes.
+pub(crate) fn is_damaged(files: &Files, first: u64, from: u64) -> Result<bool, TrailError> {
+    Ok(stands(files, first, from)? != Stands::Nothing)
 }
 
 /// What is whole of a segment.

@@ -2,21 +2,18 @@
 
 use std::ops::ControlFlow;
 
+use sha2::{Digest as _, Sha256};
+
 use crate::entry::{Entry, Envelope, KIND_ROTATED};
+use crate::files::Files;
 use crate::log::rotation_text;
+use crate::merkle::Hash;
 use crate::note::SignedCheckpoint;
 use crate::prune::SignedTombstone;
 use crate::reader::Reader;
 use crate::verify::VerifyError;
 use crate::wrong::Wrong;
-use crate::{TrailError, VerifierKey};
-
-/// Returns whether no checkpoint of that size is one that was kept elsewhere, or that the key signed.
-pub(crate) fn is_foreign(notes: &[(&SignedCheckpoint, bool)], size: u64, key: Option<&VerifierKey>) -> bool {
-    let Some(key) = key else { return false };
-    let mut of_size = notes.iter().filter(|(note, _)| note.checkpoint().size == size).peekable();
-    of_size.peek().is_some() && of_size.all(|(note, kept)| !kept && !note.is_signed_by(key))
-}
+use crate::{Checkpoint, TrailError, VerifierKey};
 
 /// A handing over from one key to the next.
 #[derive(Debug)]
@@ -66,53 +63,180 @@ pub(crate) fn rotation(index: u64, entry: &Entry) -> Option<Rotation> {
     (sound && from.name() == to.name()).then_some(Rotation { index, from, to })
 }
 
-/// Checks who signed the checkpoints. Returns the key that signs now.
-pub(crate) fn signatures(
-    mut notes: Vec<(&SignedCheckpoint, bool)>,
-    trusted: Option<&VerifierKey>,
-    rotations: &[Rotation],
-) -> Result<Option<VerifierKey>, VerifyError> {
-    let Some(trusted) = trusted else { return Ok(None) };
-    let keys = keys(trusted, rotations)?;
-    notes.sort_by_key(|(note, _)| note.checkpoint().size);
-    // Once the next key has signed, the one before it counts no more.
-    let mut current = 0;
-    for (note, kept) in &notes {
-        let by = keys.iter().enumerate().skip(current).rev().find(|(_, key)| note.is_signed_by(key));
-        match by {
-            Some((by, _)) if !kept => current = by,
-            Some(_) => {}
-            None if *kept && keys.iter().any(|key| note.is_signed_by(key)) => {}
-            None => return Err(VerifyError::Signature { size: note.checkpoint().size }),
-        }
-    }
-    Ok(keys.last().copied().cloned())
+/// A checkpoint, and which of the keys of the log has signed it: of several the last.
+#[derive(Clone, Copy, Debug)]
+struct Signed {
+    size: u64,
+    by: Option<usize>,
+    kept: bool,
 }
 
-/// Checks who signed the tombstones, each by its place: the key that signed then, or the one before it, since a crash may come between handing
-/// over and the first signature of the new one. Without a trusted key none is checked.
-pub(crate) fn tombstones(
-    origin: &str,
-    tombstones: &[(u64, SignedTombstone)],
-    trusted: Option<&VerifierKey>,
-    rotations: &[Rotation],
-) -> Result<(), VerifyError> {
-    let Some(trusted) = trusted.filter(|_| !tombstones.is_empty()) else { return Ok(()) };
-    let keys = keys(trusted, rotations)?;
-    let mut rotations = rotations.iter().peekable();
-    let mut current = 0;
-    for (index, SignedTombstone { tombstone, signature }) in tombstones {
-        while let Some(rotation) = rotations.next_if(|rotation| rotation.index < *index) {
-            current += usize::from(keys.get(current) != Some(&&rotation.to));
+/// The keys that a log had, and what they signed.
+#[derive(Debug)]
+pub(crate) struct Signers {
+    keys: Vec<VerifierKey>,
+    /// By size.
+    signed: Vec<Signed>,
+    /// By key, the size of the first checkpoint that it has signed, or one behind it.
+    since: Vec<u64>,
+}
+
+impl Signers {
+    /// Finds out who signed the checkpoints of a log.
+    pub(crate) fn of(
+        files: &Files,
+        notes: &Notes<'_>,
+        trusted: &VerifierKey,
+        rotations: &[Rotation],
+    ) -> Result<Self, VerifyError> {
+        let keys: Vec<VerifierKey> = keys(trusted, rotations)?.into_iter().cloned().collect();
+        let signed = notes.signed(files, &keys)?;
+        let mut since = vec![u64::MAX; keys.len()];
+        for (place, since) in since.iter_mut().enumerate() {
+            let by = signed.iter().filter(|signed| signed.by >= Some(place));
+            *since = by.map(|signed| signed.size).min().unwrap_or(u64::MAX);
         }
-        let mut signers = keys.iter().take(current + 1).skip(current.saturating_sub(1));
-        let text = tombstone.text(origin).map_err(TrailError::from)?;
-        let signature = crate::note::bytes(signature).unwrap_or_default();
-        if !signers.any(|key| key.has_signed(&text, &signature)) {
-            return Err(VerifyError::Entry { index: *index, why: Wrong::FalseTombstone });
-        }
+        Ok(Self { keys, signed, since })
     }
-    Ok(())
+
+    /// Checks who signed the checkpoints. Returns the key that signs now.
+    pub(crate) fn checkpoints(&self) -> Result<Option<VerifierKey>, VerifyError> {
+        // Once the next key has signed, the one before it counts no more.
+        let mut current = 0;
+        for Signed { size, by, kept } in &self.signed {
+            match by {
+                Some(by) if *by >= current && !kept => current = *by,
+                Some(by) if *by >= current || *kept => {}
+                _ => return Err(VerifyError::Signature { size: *size }),
+            }
+        }
+        Ok(self.keys.last().cloned())
+    }
+
+    /// Returns whether the key is the last one, and has signed nothing since it took the place of another: then the one before it, which may be in
+    /// other hands by now, has signed all that there is.
+    pub(crate) fn has_not_signed(&self, trusted: &VerifierKey) -> bool {
+        let is_last = self.keys.last() == Some(trusted);
+        is_last && self.keys.len() > 1 && self.since.last() == Some(&u64::MAX)
+    }
+
+    /// Checks who signed the tombstones, each by its place: the key that signed then, or the one before it while the former has signed no
+    /// checkpoint, since a crash may come between handing over and that.
+    pub(crate) fn tombstones(
+        &self,
+        origin: &str,
+        tombstones: &[(u64, SignedTombstone)],
+        rotations: &[Rotation],
+    ) -> Result<(), VerifyError> {
+        let mut rotations = rotations.iter().peekable();
+        let mut current = 0;
+        for (index, SignedTombstone { tombstone, signature }) in tombstones {
+            while let Some(rotation) = rotations.next_if(|rotation| rotation.index < *index) {
+                current += usize::from(self.keys.get(current) != Some(&rotation.to));
+            }
+            // INVARIANT (a key that was replaced takes nothing away): whoever has it can add entries, and no process signs with it any more.
+            let has_signed = self.since.get(current).is_some_and(|since| since <= index);
+            let first = if has_signed { current } else { current.saturating_sub(1) };
+            let mut signers = self.keys.iter().take(current + 1).skip(first);
+            let text = tombstone.text(origin).map_err(TrailError::from)?;
+            let signature = crate::note::bytes(signature).unwrap_or_default();
+            if !signers.any(|key| key.has_signed(&text, &signature)) {
+                return Err(VerifyError::Entry { index: *index, why: Wrong::FalseTombstone });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The checkpoints that a log is compared with.
+#[derive(Debug)]
+pub(crate) struct Notes<'n> {
+    /// How many bytes of the file of all there were.
+    bytes: u64,
+    /// Of the sizes and roots in there.
+    digest: Hash,
+    newest: Option<SignedCheckpoint>,
+    kept: Vec<&'n SignedCheckpoint>,
+    /// How many there are in the file of all, and how many of them can't be read.
+    pub(crate) count: u64,
+    pub(crate) torn: u64,
+}
+
+impl<'n> Notes<'n> {
+    /// Reads the checkpoints of a log, and shows size and root of each, and whether it was kept elsewhere.
+    pub(crate) fn read(
+        log: &Reader,
+        origin: &str,
+        kept: Vec<&'n SignedCheckpoint>,
+        mut show: impl FnMut(&Checkpoint, bool),
+    ) -> Result<Self, VerifyError> {
+        let (bytes, mut digest) = (log.files().checkpoint_bytes()?, Sha256::new());
+        let (mut count, mut torn, mut other) = (0, 0, None);
+        let mut look = |note: &SignedCheckpoint, kept| {
+            let checkpoint = note.checkpoint();
+            if checkpoint.origin != origin {
+                other.get_or_insert_with(|| checkpoint.origin.clone());
+            }
+            show(checkpoint, kept);
+        };
+        log.files().checkpoints_between(0, bytes, |note| match note {
+            Some(note) => {
+                count += 1;
+                add(&mut digest, note.checkpoint());
+                look(&note, false);
+            }
+            None => torn += 1,
+        })?;
+        // Whoever appends between the two is seen by the second one only, which is read more: nothing that a checkpoint covers is missed.
+        let newest = log.checkpoint()?;
+        newest.iter().for_each(|note| look(note, false));
+        kept.iter().for_each(|note| look(note, true));
+        if let Some(found) = other {
+            return Err(VerifyError::OtherLog { found, origin: origin.to_owned() });
+        }
+        Ok(Self { bytes, digest: digest.finalize().into(), newest, kept, count, torn })
+    }
+
+    /// Returns who signed each, by size.
+    fn signed(&self, files: &Files, keys: &[VerifierKey]) -> Result<Vec<Signed>, VerifyError> {
+        let (mut signed, mut digest) = (Vec::new(), Sha256::new());
+        let mut look = |note: &SignedCheckpoint, kept| {
+            let by = keys.iter().rposition(|key| note.is_signed_by(key));
+            signed.push(Signed { size: note.checkpoint().size, by, kept });
+        };
+        files.checkpoints_between(0, self.bytes, |note| {
+            let Some(note) = note else { return };
+            add(&mut digest, note.checkpoint());
+            look(&note, false);
+        })?;
+        // INVARIANT (what is signed is what was compared): they are read twice, since what is compared comes before the keys.
+        if Hash::from(digest.finalize()) != self.digest {
+            let path = files.checkpoints();
+            return Err(TrailError::Damaged { path, what: "checkpoints as they were a moment before" }.into());
+        }
+        self.newest.iter().for_each(|note| look(note, false));
+        self.kept.iter().for_each(|note| look(note, true));
+        signed.sort_by_key(|signed| signed.size);
+        Ok(signed)
+    }
+
+    /// Returns whether no checkpoint of that size is one that was kept elsewhere, or that the key signed.
+    pub(crate) fn are_foreign(
+        &self,
+        files: &Files,
+        size: u64,
+        key: Option<&VerifierKey>,
+    ) -> Result<bool, VerifyError> {
+        let Some(key) = key else { return Ok(false) };
+        let signed = self.signed(files, std::slice::from_ref(key))?;
+        let mut of_size = signed.iter().filter(|signed| signed.size == size).peekable();
+        Ok(of_size.peek().is_some() && of_size.all(|signed| !signed.kept && signed.by.is_none()))
+    }
+}
+
+fn add(digest: &mut Sha256, checkpoint: &Checkpoint) {
+    digest.update(checkpoint.size.to_le_bytes());
+    digest.update(checkpoint.root);
 }
 
 /// Returns the keys that the log had, one after the other.

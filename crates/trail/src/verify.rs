@@ -11,29 +11,27 @@
 //! anew. So do entries that a killed process left unsigned and the next one signed: they may be what somebody put there in between. All of it shows against a checkpoint that was kept elsewhere, so [`Report::witnessed`] says how far that reaches. What was written after
 //! the newest checkpoint is in order and complete by numbers, and no more.
 
-use std::collections::BTreeMap;
 use std::ops::Range;
 
 use serde::Deserialize;
 
-use crate::entry::{
-    Entry, Envelope, KIND_RECOVERED, KIND_ROTATED, KIND_START, KIND_STOP, KIND_TOMBSTONE, KIND_UNSIGNED,
-};
+use crate::entry::{Entry, Envelope, KIND_RECOVERED, KIND_ROTATED, KIND_TOMBSTONE, KIND_UNSIGNED};
 use crate::files::Files;
 use crate::frame::{Frame, Frames, Next};
 use crate::left::{Late, Unproved};
 use crate::log::Extent;
 use crate::merkle::{Frontier, Hash};
 use crate::note::SignedCheckpoint;
+use crate::processes::{Counted, Processes};
 use crate::prune::SignedTombstone;
 use crate::reader::Reader;
-use crate::salvage::is_damaged;
-use crate::signers::{Rotation, is_foreign, rotation, signatures, tombstones, vouching};
+use crate::salvage::{Stands, stands};
+use crate::signers::{Notes, Rotation, Signers, rotation, vouching};
 use crate::wrong::Wrong;
 use crate::{TILE, TrailError, VerifierKey};
 
 /// The most processes, and the most places of a kind, that a report names.
-const MOST_NAMED: usize = 100;
+pub(crate) const MOST_NAMED: usize = 100;
 
 /// What is compared with.
 #[derive(Clone, Debug, Default)]
@@ -61,7 +59,8 @@ pub struct Report {
     pub checkpoints: u64,
     /// How many checkpoints there are besides that can't be read.
     pub torn_checkpoints: u64,
-    /// How many entries the newest checkpoint of the log covers.
+    /// How many entries the newest checkpoint of the log covers. None where the key that was given is the last one, and all checkpoints are by
+    /// those before it.
     pub covered: u64,
     /// How many entries the newest checkpoint covers that was kept elsewhere; `None` if none was given.
     pub witnessed: Option<u64>,
@@ -198,44 +197,40 @@ pub fn verify_each(
     mut visit: impl FnMut(u64, &Envelope<'_>, &[u8]),
 ) -> Result<Report, VerifyError> {
     let origin = log.origin()?.unwrap_or_default();
-    // Whoever appends between the two is seen by the second one only, which is read more: nothing that a checkpoint covers is missed.
-    let (own, torn_checkpoints) = log.checkpoints()?;
-    let newest = log.checkpoint()?;
-    let notes = own.iter().chain(newest.as_ref()).map(|note| (note, false));
     let (kept, foreign) = vouching(log, &trust.kept, trust.key.as_ref())?;
-    let notes: Vec<_> = notes.chain(kept.into_iter().map(|note| (note, true))).collect();
-    if let Some((other, _)) = notes.iter().find(|(note, _)| note.checkpoint().origin != origin) {
-        return Err(VerifyError::OtherLog { found: other.checkpoint().origin.clone(), origin });
-    }
-    let due = notes.iter().map(|(note, kept)| (note.checkpoint().size, note.checkpoint().root, *kept));
-    let mut due: Vec<_> = due.chain(trust.heads.iter().map(|head| (head.size, head.root, true))).collect();
+    let mut due: Vec<Due> = Vec::new();
+    let notes = Notes::read(log, &origin, kept, |note, kept| due.push((note.size, note.root, kept)))?;
+    due.extend(trust.heads.iter().map(|head| (head.size, head.root, true)));
     // Of one size, those of the log itself first: what kept ones contradict is then a rewritten log, and no changed entry.
     due.sort_by_key(|(size, _, kept)| (*size, *kept));
     let kept: Vec<u64> = due.iter().filter(|due| due.2).map(|due| due.0).collect();
+    let (files, trusted) = (log.files(), trust.key.as_ref());
     let mut walk = Walk::new(&due, &kept, trust.clock_tolerance);
-    walk.compare(log.files())?;
-    let walked = walk.read(log.files(), &mut visit).and_then(|()| walk.finish(&origin, trust.key.as_ref()));
-    let walk = walked.map_err(|error| match error {
+    walk.compare(files)?;
+    match walk.read(files, &mut visit).and_then(|()| walk.ended()) {
         // Whoever has no key can write any size.
-        VerifyError::CutOff { known, .. } if is_foreign(&notes, known, trust.key.as_ref()) => {
-            VerifyError::Signature { size: known }
+        Err(VerifyError::CutOff { known, .. }) if notes.are_foreign(files, known, trusted)? => {
+            return Err(VerifyError::Signature { size: known });
         }
-        error => error,
-    })?;
-    let key = signatures(notes, trust.key.as_ref(), &walk.rotations)?;
+        walked => walked?,
+    }
+    let signers = trusted.map(|key| Signers::of(files, &notes, key, &walk.rotations)).transpose()?;
+    walk.finish(&origin, signers.as_ref())?;
+    let key = signers.as_ref().map(Signers::checkpoints).transpose()?.flatten();
+    let has_not_signed = trusted.zip(signers.as_ref()).is_some_and(|(key, all)| all.has_not_signed(key));
     let covered = |kept| due.iter().filter(|due| due.2 == kept).map(|due| due.0).max();
     Ok(Report {
         origin,
         size: walk.frontier.size(),
         root: walk.frontier.root(),
-        checkpoints: own.len() as u64,
-        torn_checkpoints,
-        covered: covered(false).unwrap_or(0),
+        checkpoints: notes.count,
+        torn_checkpoints: notes.torn,
+        covered: covered(false).filter(|_| !has_not_signed).unwrap_or(0),
         witnessed: covered(true),
         foreign,
         key,
         pruned: walk.gone,
-        missing: walk.missing,
+        missing: walk.processes.missing,
         processes: walk.named,
         recovered: walk.recovered,
         unproved: walk.unproved,
@@ -268,10 +263,9 @@ struct Walk<'d> {
     gone: u64,
     tombstones: Vec<(u64, SignedTombstone)>,
     rotations: Vec<Rotation>,
-    alive: BTreeMap<String, Alive>,
+    processes: Processes,
     /// The first entry whose number its process had used before.
     twice: Option<u64>,
-    missing: u64,
     named: Vec<Process>,
     recovered: Vec<u64>,
     unproved: Vec<Unproved>,
@@ -281,17 +275,6 @@ struct Walk<'d> {
     tolerance: i64,
     backwards: Vec<Backwards>,
     unnamed: u64,
-}
-
-/// What is known of a process that may still write.
-#[derive(Default)]
-struct Alive {
-    last: u64,
-    started: bool,
-    missing: Vec<Range<u64>>,
-    lost: u64,
-    /// How many entries had been pruned before its last one.
-    pruned: u64,
 }
 
 impl<'d> Walk<'d> {
@@ -308,9 +291,8 @@ impl<'d> Walk<'d> {
             gone: 0,
             tombstones: Vec::new(),
             rotations: Vec::new(),
-            alive: BTreeMap::new(),
+            processes: Processes::default(),
             twice: None,
-            missing: 0,
             named: Vec::new(),
             recovered: Vec::new(),
             unproved: Vec::new(),
@@ -347,9 +329,18 @@ impl<'d> Walk<'d> {
                 }
                 // Nothing was ever there that a checkpoint covers, and nothing is behind it: a writer is at work, or a crash was.
                 let is_end = position + 1 == firsts.len() && self.frontier.size() >= self.most;
-                if is_end && !is_damaged(files, *first, frames.offset())? {
-                    self.torn = true;
-                    break;
+                match if is_end { stands(files, *first, frames.offset())? } else { Stands::Damaged } {
+                    // The writer has finished it, and more, since the half of it was read.
+                    Stands::Whole => {
+                        let segment = files.open_segment(*first)?;
+                        frames = Frames::from(segment, frames.offset()).map_err(read())?;
+                        continue;
+                    }
+                    Stands::Nothing => {
+                        self.torn = true;
+                        break;
+                    }
+                    Stands::Damaged => {}
                 }
                 return Err(self.wrong(self.frontier.size(), Wrong::Unreadable));
             }
@@ -438,7 +429,11 @@ impl<'d> Walk<'d> {
             named(&mut self.backwards, backwards, &mut self.unnamed);
         }
         self.latest = self.latest.max(envelope.at);
-        self.count(index, &envelope);
+        match self.processes.count(&envelope, self.gone) {
+            Counted::Next => {}
+            Counted::Twice => _ = self.twice.get_or_insert(index),
+            Counted::Ended(process) => named(&mut self.named, process, &mut self.unnamed),
+        }
         match &*envelope.kind {
             KIND_RECOVERED => {
                 named(&mut self.recovered, index, &mut self.unnamed);
@@ -477,41 +472,8 @@ impl<'d> Walk<'d> {
         }
     }
 
-    fn count(&mut self, index: u64, envelope: &Envelope<'_>) {
-        if !self.alive.contains_key(&*envelope.process) {
-            self.alive.insert(envelope.process.clone().into_owned(), Alive::default());
-        }
-        let Some(alive) = self.alive.get_mut(&*envelope.process) else { return };
-        let expected = alive.last.saturating_add(1);
-        if envelope.n < expected {
-            self.twice.get_or_insert(index);
-            return;
-        }
-        // Pruned entries don't say whose they were: as many as there are between two of a process may have been its own.
-        let jump = envelope.n - expected;
-        if jump > self.gone - alive.pruned {
-            self.missing = self.missing.saturating_add(jump);
-            alive.lost = alive.lost.saturating_add(jump);
-            if alive.missing.len() < MOST_NAMED {
-                alive.missing.push(expected..envelope.n);
-            }
-        }
-        (alive.last, alive.pruned) = (envelope.n, self.gone);
-        alive.started |= envelope.kind == KIND_START;
-        if envelope.kind == KIND_STOP
-            && let Some((process, alive)) = self.alive.remove_entry(&*envelope.process)
-            && !alive.missing.is_empty()
-        {
-            self.name(process, alive, true);
-        }
-    }
-
-    fn name(&mut self, process: String, alive: Alive, stopped: bool) {
-        let Alive { last, started, missing, lost, pruned: _ } = alive;
-        named(&mut self.named, Process { process, missing, lost, last, started, stopped }, &mut self.unnamed);
-    }
-
-    fn finish(mut self, origin: &str, trusted: Option<&VerifierKey>) -> Result<Self, VerifyError> {
+    /// Checks that nothing that is known is missing at the end.
+    fn ended(&mut self) -> Result<(), VerifyError> {
         let size = self.frontier.size();
         if self.due.peek().is_some() {
             let known = self.most;
@@ -521,10 +483,15 @@ impl<'d> Walk<'d> {
                 None => VerifyError::CutOff { size, known },
             });
         }
-        if let Some(index) = self.twice {
-            return Err(VerifyError::Entry { index, why: Wrong::Twice });
+        match self.twice {
+            Some(index) => Err(VerifyError::Entry { index, why: Wrong::Twice }),
+            None => Ok(()),
         }
-        tombstones(origin, &self.tombstones, trusted, &self.rotations)?;
+    }
+
+    /// Checks that what was pruned was told, by who could, and names what is left of processes. Without a trusted key no signature is checked.
+    fn finish(&mut self, origin: &str, signers: Option<&Signers>) -> Result<(), VerifyError> {
+        signers.map_or(Ok(()), |all| all.tombstones(origin, &self.tombstones, &self.rotations))?;
         // Nothing can have been pruned that was not there yet.
         let ranges = std::mem::take(&mut self.tombstones).into_iter().flat_map(|(index, signed)| {
             signed.tombstone.ranges.into_iter().filter(move |range| range.end <= index)
@@ -548,13 +515,10 @@ impl<'d> Walk<'d> {
                 return Err(VerifyError::Entry { index: covered, why: Wrong::Untold });
             }
         }
-        let rest = std::mem::take(&mut self.alive);
-        for (process, alive) in rest {
-            if alive.started || !alive.missing.is_empty() {
-                self.name(process, alive, false);
-            }
+        for process in self.processes.rest() {
+            named(&mut self.named, process, &mut self.unnamed);
         }
-        Ok(self)
+        Ok(())
     }
 }
 

@@ -195,6 +195,7 @@ impl Trail {
         kept: Vec<SignedCheckpoint>,
         key: Option<VerifierKey>,
     ) -> Result<AuditReport, VerifyAuditError> {
+        let others = kept.len() as u64;
         let witnessed = kept.iter().map(|kept| kept.checkpoint().size).max().unwrap_or_default();
         let reader = self.reader();
         let origin = reader.origin().map_err(|error| self.failed(&error))?;
@@ -242,9 +243,10 @@ impl Trail {
                 torn: proved.torn_checkpoints,
                 covered: proved.covered,
                 foreign: proved.foreign,
+                kept: others,
                 uncovered_since: {
                     let known = known.map_or(0, |known| known.seq);
-                    self.first_time(proved.covered.max(known).max(witnessed))?
+                    self.earliest(proved.covered.max(known).max(witnessed))?
                 },
                 key: proved.key.map(|key| key.to_string()),
             },
@@ -257,15 +259,17 @@ impl Trail {
         })
     }
 
-    /// Returns the time of the first entry from a place on that is not pruned.
-    fn first_time(&self, from: u64) -> Result<Option<Timestamp>, StoreError> {
-        let mut at = None;
+    /// Returns the earliest time of the entries from a place on that are not pruned: whoever writes the first of them can give it any time.
+    fn earliest(&self, from: u64) -> Result<Option<Timestamp>, StoreError> {
+        let mut earliest: Option<i64> = None;
         let scanned = self.reader().scan(from, |_, frame| {
-            at = frame.entry().and_then(Envelope::read).map(|envelope| envelope.at);
-            if at.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            if let Some(envelope) = frame.entry().and_then(Envelope::read) {
+                earliest = Some(earliest.map_or(envelope.at, |at| at.min(envelope.at)));
+            }
+            ControlFlow::Continue(())
         });
         scanned.map_err(|error| self.failed(&error))?;
-        Ok(at.map(Timestamp::from_millis))
+        Ok(earliest.map(Timestamp::from_millis))
     }
 
     fn wrong(&self, error: VerifyError) -> VerifyAuditError {

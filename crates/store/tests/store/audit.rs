@@ -1,10 +1,11 @@
 use std::path::Path;
+use std::time::Duration;
 
 use backstop_hooks::Digest;
 use backstop_store::{
     AUDIT_GAP, AUDIT_HOOKS, AUDIT_OMITTED, AUDIT_PRUNED, AuditBound, AuditEntry, AuditFilter, AuditGap,
     AuditHead, AuditPlace, AuditStore as _, Durability, MAX_AUDIT_BYTES, MOST_PAGE_READ, NewAuditEntry,
-    ProveAuditError, SqliteStore, Store, VerifyAuditError,
+    ProveAuditError, SqliteStore, Store, Timestamp, VerifyAuditError,
 };
 use backstop_trail::{Proof, merkle};
 use proptest::prelude::*;
@@ -399,7 +400,7 @@ async fn an_entry_is_proved_to_whoever_has_the_public_key() {
         if report.checkpoints.covered == 4 {
             break report.checkpoints.key.unwrap();
         }
-        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        tokio::time::sleep(Duration::from_millis(5)).await;
     };
     // The checkpoint is in the list of all before it is the newest.
     let proof: Proof = loop {
@@ -407,7 +408,7 @@ async fn an_entry_is_proved_to_whoever_has_the_public_key() {
             Err(ProveAuditError::NotProvable(why)) if why.contains("no checkpoint covers") => {}
             proof => break proof.unwrap().parse().unwrap(),
         }
-        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        tokio::time::sleep(Duration::from_millis(5)).await;
     };
     let entry = proof.entry.clone().unwrap();
     assert!(proof.proves(&entry, &key.parse().unwrap()));
@@ -415,6 +416,33 @@ async fn an_entry_is_proved_to_whoever_has_the_public_key() {
     for none in [0, 5] {
         assert!(matches!(store.prove_audit(none).await, Err(ProveAuditError::NotProvable(_))));
     }
+}
+
+#[tokio::test]
+async fn what_is_unsigned_or_unchecked_is_told_whatever_time_the_first_entry_has() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("state.db");
+    let store = SqliteStore::new(&path);
+    let yet_to_come = Timestamp::now().after(Duration::from_secs(3600));
+    store.append_audit(NewAuditEntry { at: yet_to_come, ..event("a", None, 1) }).await.unwrap();
+    let alone = store.verify_audit(None).await.unwrap();
+    assert_eq!(alone.checkpoints.uncovered_since, Some(yet_to_come));
+    assert!(!alone.is_proved(Timestamp::now()), "{alone:?}");
+    store.append_audit(event("a", None, 2)).await.unwrap();
+    let report = store.verify_audit(None).await.unwrap();
+    assert_eq!(report.checkpoints.uncovered_since, Some(at(2)));
+    assert!(!report.is_proved(Timestamp::now()), "{report:?}");
+    // The newest checkpoint is compared with, also where the list of all is gone.
+    drop(store);
+    let store = SqliteStore::new(&path);
+    while !folder.path().join("state.trail/checkpoint").exists() {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    std::fs::remove_file(folder.path().join("state.trail/checkpoints")).unwrap();
+    std::fs::remove_file(folder.path().join("audit.key")).unwrap();
+    let report = store.verify_audit(None).await.unwrap();
+    assert_eq!((report.checkpoints.count, report.checkpoints.covered), (0, 2));
+    assert!(!report.is_proved(Timestamp::now()), "{report:?}");
 }
 
 #[tokio::test]
@@ -429,7 +457,7 @@ async fn a_process_that_was_announced_says_that_it_stopped() {
     assert!(running.processes.len() == 1 && running.processes[0].unended, "{running:?}");
     drop(store);
     while !reader.verify_audit(None).await.unwrap().processes.is_empty() {
-        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        tokio::time::sleep(Duration::from_millis(5)).await;
     }
     let kinds = reader.audit(&AuditFilter::default(), 0, 9).await.unwrap();
     assert_eq!(kinds.iter().map(|entry| entry.kind.as_str()).collect::<Vec<_>>(), ["start", "a", "stop"]);

@@ -2,7 +2,7 @@ use std::fs::{self, OpenOptions};
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Command, Stdio};
 
-use backstop_trail::{Body, Draft, Log, Options, VerifyError};
+use backstop_trail::{Body, Draft, Log, Options, VerifyError, now};
 
 use crate::support::{Place, draft, drafts, told};
 
@@ -144,7 +144,7 @@ fn is_a_child() {
         }
         "leaves" => {
             // Long ago, by their own times.
-            let at = backstop_trail::now() - 300_000;
+            let at = now() - 300_000;
             let old = |draft: Draft| Draft { at, ..draft };
             let mut log = Log::open(options).unwrap();
             let start = Draft::new(at, backstop_trail::KIND_START, Body::of(&1).unwrap());
@@ -272,6 +272,36 @@ fn a_torn_checkpoint_spoils_no_other() {
     let sizes: Vec<u64> = all.iter().map(|note| note.checkpoint().size).collect();
     assert_eq!((sizes.as_slice(), torn), ([2, 4, 8].as_slice(), 1));
     assert_eq!(place.verify().unwrap().covered, 8);
+}
+
+#[test]
+fn checkpoints_of_any_length_are_checked_and_signed_behind() {
+    let place = Place::new();
+    let mut log = place.open();
+    log.append(&drafts(2)).unwrap();
+    log.checkpoint().unwrap();
+    let path = place.log().join("checkpoints");
+    // As long as those of half a year, in one that is torn.
+    let all = OpenOptions::new().write(true).open(&path).unwrap();
+    all.set_len((256 << 20) + 1).unwrap();
+    log.append(&drafts(2)).unwrap();
+    let newest = log.checkpoint().unwrap();
+    // What a killed process leaves.
+    let old = Draft { at: now() - 120_000, ..draft(1) };
+    log.append(&[old.clone(), old]).unwrap();
+    drop(log);
+    for is_there in [true, false] {
+        if !is_there {
+            fs::remove_file(place.log().join("checkpoint")).unwrap();
+        }
+        let mut log = place.open();
+        log.append(&drafts(1)).unwrap();
+        assert!(log.checkpoint().unwrap().checkpoint().size > newest.checkpoint().size);
+        let report = place.verify().unwrap();
+        assert_eq!((report.covered, report.torn_checkpoints), (report.size, 1));
+        assert_eq!((report.late.len(), report.unproved.len()), (1, 0));
+    }
+    assert!(place.reader().checkpoints().is_err(), "nobody holds them all");
 }
 
 #[test]

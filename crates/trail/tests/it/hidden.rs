@@ -5,7 +5,8 @@ use std::ops::ControlFlow;
 use std::time::SystemTime;
 
 use backstop_trail::{
-    Checkpoint, Draft, Log, SigningKey, TrailError, Trust, Unproved, VerifyError, Wrong, now, verify,
+    Body, Checkpoint, Draft, Log, SignedCheckpoint, SigningKey, TrailError, Trust, Unproved, VerifyError,
+    Wrong, now, verify,
 };
 use serde_json::json;
 
@@ -126,13 +127,96 @@ fn dropped_checkpoints_of_a_few_old_entries_are_told() {
         log.checkpoint().unwrap();
     }
     drop(log);
-    let first = place.reader().checkpoints().unwrap().0[0].to_string();
-    for (name, text) in [("checkpoint", first.clone()), ("checkpoints", format!("--\n{first}"))] {
-        fs::write(place.log().join(name), text).unwrap();
-    }
+    put_back(&place, &place.reader().checkpoints().unwrap().0[0]);
     change(&place, 9);
     goes_on(&place);
     assert_eq!(unproved(&place), [Unproved { index: 206, entries: 5..205 }]);
+}
+
+/// Puts an older checkpoint in the place of the newest, and cuts all behind it off.
+fn put_back(place: &Place, older: &SignedCheckpoint) {
+    for (name, text) in [("checkpoint", older.to_string()), ("checkpoints", format!("--\n{older}"))] {
+        fs::write(place.log().join(name), text).unwrap();
+    }
+}
+
+/// Rewrites the entries from a place on, with that time.
+fn rewrite(place: &Place, from: usize, at: i64) {
+    let mut frames = place.frames(0);
+    for bytes in &mut frames[from..] {
+        let mut entry: serde_json::Value = serde_json::from_slice(&bytes[8..]).unwrap();
+        (entry["at"], entry["body"]) = (at.into(), json!({ "number": 7 }));
+        *bytes = frame(Body::of(&entry).unwrap().as_str().as_bytes());
+    }
+    place.put_frames(0, &frames);
+}
+
+#[test]
+fn entries_that_were_rewritten_with_a_time_that_is_yet_to_come_are_told() {
+    let place = signed(300);
+    let (older, newest) = (place.reader().checkpoints().unwrap().0, place.reader().checkpoint().unwrap());
+    remove(&place, &["tile", "frontier"]);
+    put_back(&place, &older[0]);
+    let young = place.copy();
+    rewrite(&place, 100, now() + 3_600_000);
+    goes_on(&place);
+    let report = place.verify().unwrap();
+    let told =
+        report.late.iter().map(|late| &late.entries).chain(report.unproved.iter().map(|told| &told.entries));
+    assert_eq!(told.collect::<Vec<_>>(), [&(100..300)]);
+    // Entries that are as young as others may be about to sign: fewer than 256 of them show only against what others have kept.
+    rewrite(&young, 100, now());
+    goes_on(&young);
+    let report = young.verify().unwrap();
+    assert_eq!((report.late, report.unproved), (vec![], vec![]));
+    let trust = Trust { key: Some(young.verifier()), kept: newest.into_iter().collect(), ..Trust::default() };
+    let found = verify(&young.reader(), &trust);
+    assert!(matches!(found, Err(VerifyError::Rewritten { size: 300 })), "{found:?}");
+}
+
+#[test]
+fn entries_that_change_under_a_process_that_has_seen_them_are_told() {
+    for (signs, covers) in [(true, 0), (false, 3)] {
+        let place = signed(3);
+        let older = place.reader().checkpoint().unwrap().unwrap();
+        let mut log = place.open();
+        log.append(&drafts(4)).unwrap();
+        if signs {
+            log.checkpoint().unwrap();
+        }
+        put_back(&place, &older);
+        rewrite(&place, 3, now());
+        // The process reads anew what it believes that another one has replaced.
+        fs::write(place.log().join("lock"), 77_u64.to_le_bytes()).unwrap();
+        log.append(&drafts(1)).unwrap();
+        log.checkpoint().unwrap();
+        let gone = json!({ "file": "entries", "covers": covers, "unsigned": 7 - covers });
+        assert_eq!(bodies(&place, "recovered"), [gone]);
+        assert_eq!(unproved(&place), [Unproved { index: 7, entries: covers..7 }]);
+        log.append(&drafts(1)).unwrap();
+        log.checkpoint().unwrap();
+        assert_eq!(unproved(&place).len(), 1, "it is told once");
+    }
+}
+
+#[test]
+fn what_others_did_to_the_files_in_order_is_no_finding() {
+    let place = Place::new();
+    let options = || backstop_trail::Options { segment_bytes: 1, ..place.options() };
+    let (mut log, mut other) = (Log::open(options()).unwrap(), Log::open(options()).unwrap());
+    log.append(&drafts(300)).unwrap();
+    other.prune(200, 5, "test", "ann", |index, _| index % 3 == 0).unwrap();
+    log.append(&drafts(300)).unwrap();
+    // Many tiles and segments behind what the other one has seen.
+    for _ in 0..9 {
+        log.append(&drafts(100)).unwrap();
+    }
+    other.append(&drafts(1)).unwrap();
+    other.rotate(5, "ann").unwrap();
+    log.append(&drafts(1)).unwrap();
+    log.checkpoint().unwrap();
+    assert_eq!(bodies(&place, "recovered"), Vec::<serde_json::Value>::new());
+    assert_eq!(unproved(&place), []);
 }
 
 #[test]
@@ -156,10 +240,10 @@ fn a_log_that_becomes_shorter_under_a_process_is_told() {
     place.put_frames(0, &frames[..5]);
     log.append(&drafts(1)).unwrap();
     log.checkpoint().unwrap();
-    let gone = json!({ "file": "entries", "covers": 5, "unsigned": 2 });
+    // The first three are what the process had found, and what is left behind them may be something else than was there.
+    let gone = json!({ "file": "entries", "covers": 3, "unsigned": 4 });
     assert_eq!(bodies(&place, "recovered"), [gone]);
-    // Of those that are gone, the first place is named.
-    assert_eq!(unproved(&place), [Unproved { index: 5, entries: 5..6 }]);
+    assert_eq!(unproved(&place), [Unproved { index: 5, entries: 3..5 }]);
     log.append(&drafts(1)).unwrap();
     log.checkpoint().unwrap();
     assert_eq!(unproved(&place).len(), 1, "it is told once");
@@ -209,22 +293,31 @@ fn a_checkpoint_that_none_of_our_keys_signed_stops_no_signing() {
 }
 
 #[test]
-fn a_checkpoint_of_the_key_before_counts_and_one_of_a_key_before_that_does_not() {
+fn a_checkpoint_of_a_key_that_was_replaced_covers_nothing() {
     let place = signed(3);
     let first = SigningKey::open(&place.key()).unwrap();
+    place.open().append(&aged(2, 120_000)).unwrap();
+    place.open().checkpoint().unwrap();
     place.open().rotate(5, "ann").unwrap();
+    assert_eq!(bodies(&place, "recovered").len(), 0);
     let newest = place.reader().checkpoint().unwrap().unwrap().checkpoint().clone();
-    let forged = Checkpoint { size: newest.size + 1, ..newest };
-    let by_first = forged.signed(&[&first]).to_string();
+    let forged = Checkpoint { size: newest.size + 1, ..newest.clone() }.signed(&[&first]);
     let copy = place.copy();
-    fs::write(copy.log().join("checkpoint"), &by_first).unwrap();
-    copy.open().append(&drafts(1)).unwrap();
-    copy.open().checkpoint().unwrap();
-    assert_eq!(bodies(&copy, "recovered").len(), 0, "a crash may leave it");
+    fs::write(copy.log().join("checkpoint"), forged.to_string()).unwrap();
+    goes_on(&copy);
+    assert_eq!(bodies(&copy, "recovered"), [json!({ "file": "checkpoint", "covers": newest.size })]);
+    assert_eq!(unproved(&copy), []);
+    // Where it is the only one, as a crash may leave it, or whoever has that key by now.
+    for last in [newest.clone().signed(&[&first]), place.reader().checkpoints().unwrap().0[1].clone()] {
+        let copy = place.copy();
+        put_back(&copy, &last);
+        goes_on(&copy);
+        assert_eq!(unproved(&copy), [Unproved { index: newest.size + 1, entries: 0..newest.size }]);
+    }
     place.open().rotate(6, "ann").unwrap();
-    fs::write(place.log().join("checkpoint"), &by_first).unwrap();
+    fs::write(place.log().join("checkpoint"), forged.to_string()).unwrap();
     goes_on(&place);
-    assert_eq!(bodies(&place, "recovered").len(), 1);
+    assert_eq!(bodies(&place, "recovered").len(), 1, "a key before that one is nobody's");
 }
 
 #[test]

@@ -1,6 +1,8 @@
 use std::fs;
 
-use backstop_trail::{Body, Draft, SignedCheckpoint, Trust, VerifyError, Wrong, now, verify};
+use backstop_trail::{Body, Draft, SignedCheckpoint, SigningKey, Trust, VerifyError, Wrong, now, verify};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -201,6 +203,66 @@ fn a_tombstone_that_no_key_of_the_log_signed_takes_nothing_away() {
         let is_found =
             matches!(found, Err(VerifyError::Entry { index: i, why: Wrong::FalseTombstone }) if i == index);
         assert!(is_found, "{found:?}");
+    }
+}
+
+/// Adds a tombstone for an entry that this key has signed, as whoever has the key and can write the file does. Returns its place.
+fn bury(place: &Place, key: &SigningKey, at: u64) -> u64 {
+    let origin = place.reader().origin().unwrap().unwrap();
+    let mut body =
+        json!({ "policy": "test", "by": "ann", "count": 1, "ranges": [{ "start": at, "end": at + 1 }] });
+    let text = format!("backstop trail tombstone\n{origin}\n{}\n", Body::of(&body).unwrap().as_str());
+    body["signature"] = BASE64.encode(key.sign(&text)).into();
+    let entry = Draft::new(now(), "tombstone", Body::of(&body).unwrap()).sealed("p", 1).unwrap();
+    let mut frames = place.frames(0);
+    frames.push(frame(&entry));
+    place.put_frames(0, &frames);
+    frames.len() as u64 - 1
+}
+
+#[test]
+fn a_key_that_was_replaced_takes_nothing_away() {
+    let place = Place::new();
+    place.open().append(&drafts(20)).unwrap();
+    place.open().checkpoint().unwrap();
+    let old = SigningKey::open(&place.key()).unwrap();
+    // While it signs, it does.
+    let sound = place.copy();
+    bury(&sound, &old, 9);
+    sound.open().checkpoint().unwrap();
+    sound.open().rotate(5, "ann").unwrap();
+    take_away(&sound, 9);
+    assert_eq!(sound.verify().unwrap().pruned, 1);
+    place.open().rotate(5, "ann").unwrap();
+    let index = bury(&place, &old, 9);
+    place.open().append(&drafts(1)).unwrap();
+    place.open().checkpoint().unwrap();
+    take_away(&place, 9);
+    let found = place.verify();
+    let is_found =
+        matches!(found, Err(VerifyError::Entry { index: i, why: Wrong::FalseTombstone }) if i == index);
+    assert!(is_found, "{found:?}");
+}
+
+#[test]
+fn what_only_a_key_signed_that_was_replaced_is_not_proved() {
+    let place = Place::new();
+    place.open().append(&drafts(20)).unwrap();
+    let before = place.open().checkpoint().unwrap();
+    let old = SigningKey::open(&place.key()).unwrap();
+    let rotated = place.open().rotate(5, "ann").unwrap();
+    assert_eq!(place.verify().unwrap().covered, 21);
+    // Whoever has it signs what they like, and removes what the next one has signed.
+    let forged = rotated.checkpoint.checkpoint().clone().signed(&[&old]);
+    for note in [before, forged] {
+        let place = place.copy();
+        for (name, text) in [("checkpoint", note.to_string()), ("checkpoints", format!("--\n{note}"))] {
+            fs::write(place.log().join(name), text).unwrap();
+        }
+        assert_eq!(place.verify().unwrap().covered, 0);
+        let trust = Trust { key: old.verifier(&note.checkpoint().origin), ..Trust::default() };
+        let covered = verify(&place.reader(), &trust).unwrap().covered;
+        assert_eq!(covered, note.checkpoint().size, "that key is trusted");
     }
 }
 

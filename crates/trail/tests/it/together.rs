@@ -1,8 +1,12 @@
+use std::fs::OpenOptions;
+use std::os::unix::fs::FileExt as _;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use backstop_trail::merkle::Frontier;
-use backstop_trail::{Log, Reader};
+use backstop_trail::{Log, Reader, Trust, verify};
 use proptest::prelude::*;
 
-use crate::support::{Place, draft, drafts, told};
+use crate::support::{Place, draft, drafts, frame, told};
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -93,6 +97,33 @@ proptest! {
             prop_assert_eq!(count, (expected.len() as u64).saturating_sub(from));
         }
     }
+}
+
+#[test]
+fn whoever_checks_a_log_at_work_finds_nothing_wrong() {
+    let place = Place::new();
+    place.open().append(&drafts(3)).unwrap();
+    place.open().checkpoint().unwrap();
+    let entry = |n| frame(&draft(n).sealed("p", n).unwrap());
+    let (first, second) = (entry(1), entry(2));
+    let (half, rest) = first.split_at(first.len() / 2);
+    let rest = [rest, &second].concat();
+    let file = OpenOptions::new().write(true).open(place.segment(0)).unwrap();
+    let length = file.metadata().unwrap().len();
+    let is_done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_done.load(Ordering::Relaxed) {
+                file.write_all_at(half, length).unwrap();
+                file.write_all_at(&rest, length + half.len() as u64).unwrap();
+                file.set_len(length).unwrap();
+            }
+        });
+        let check = |_| verify(&place.reader(), &Trust::default());
+        let found = (0..8_000).map(check).find(Result::is_err);
+        is_done.store(true, Ordering::Relaxed);
+        assert!(found.is_none(), "{found:?}");
+    });
 }
 
 #[test]
