@@ -392,6 +392,7 @@ impl Approvals {
                     place: query.place.clone(),
                     question: query.question.clone(),
                     target: GrantTarget::Call { digest: query.digest },
+                    origin: Some(record.into()),
                     title: query.question.title.clone(),
                     created_by: allowance.by.clone(),
                     person: person.clone(),

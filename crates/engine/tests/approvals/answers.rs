@@ -322,6 +322,7 @@ fn granted(hook: &str, expires_at: Timestamp) -> NewGrant {
             title: "May it run?".into(),
         },
         target: GrantTarget::Call { digest: tool_call_digest(&exec("ls")) },
+        origin: None,
         title: "May it run?".into(),
         created_by: "me".to_owned(),
         person: None,

@@ -1,7 +1,7 @@
 //! An entry as a line for people.
 
 use backstop::CONFIGURATION_READ;
-use backstop::store::{APPROVAL_ASKED, APPROVAL_ENDED, PEER_CHECKPOINT, Timestamp};
+use backstop::store::{APPROVAL_ANSWERED, APPROVAL_ASKED, APPROVAL_ENDED, PEER_CHECKPOINT, Timestamp};
 use jiff::tz::TimeZone;
 
 use super::facts::Facts;
@@ -71,9 +71,8 @@ fn why(facts: &Facts<'_>) -> String {
     if let Some(called) = facts.called_as() {
         parts.push(format!("called as {called}"));
     }
-    if let Some(who) = facts.who() {
-        parts.push(if facts.is_receipt() { format!("for {who}") } else { format!("by {who}") });
-    }
+    parts.extend(facts.by().map(|who| format!("by {who}")));
+    parts.extend(facts.requester().map(|who| format!("for {who}")));
     parts.join("; ")
 }
 
@@ -108,13 +107,24 @@ fn short(digest: &str) -> String {
     if begin.len() == digest.len() { begin } else { format!("{begin}…") }
 }
 
+/// The moment that stands there.
+fn moment(facts: &Facts<'_>, pointer: &str) -> Option<String> {
+    let millis = facts.number(pointer).and_then(|millis| i64::try_from(millis).ok());
+    millis.map(Timestamp::from_millis).map(local)
+}
+
+/// Which call an answer is for: the one that waits, unless it says until when another one may begin.
+fn answered(facts: &Facts<'_>) -> String {
+    let later = moment(facts, "/laterUntil");
+    let later = later.map_or_else(String::new, |until| format!(": for one later call until {until}"));
+    format!("about {}{later}", facts.tool().unwrap_or("-"))
+}
+
 /// What became of a question until now.
 fn waited(facts: &Facts<'_>) -> String {
-    let until =
-        facts.number("/until").and_then(|until| i64::try_from(until).ok()).map(Timestamp::from_millis);
     match facts.text("/why") {
         None if facts.flag("/unattended") => "nobody could be asked".to_owned(),
-        None => format!("waits until {}", until.map_or_else(|| "-".to_owned(), local)),
+        None => format!("waits until {}", moment(facts, "/until").unwrap_or_else(|| "-".to_owned())),
         Some("deadline") if facts.flag("/silenceAllows") => {
             "nobody answered in time, so it passes".to_owned()
         }
@@ -147,6 +157,7 @@ fn told(facts: &Facts<'_>) -> Vec<String> {
         kind if kind.starts_with("plugin.") => {
             vec![format!("the plugin {} as {}", text("/plugin"), text("/hash"))]
         }
+        APPROVAL_ANSWERED => vec![answered(facts)],
         APPROVAL_ASKED | APPROVAL_ENDED => vec![format!("about {}: {}", text("/tool"), waited(facts))],
         "stop" => vec![format!("process {} ended", facts.entry.process)],
         "gap" => vec![format!("{} receipts are missing here", number("/lost"))],
@@ -271,15 +282,25 @@ mod tests {
         assert!(words("receipt", edited).contains("exec asked: edit"));
         let answer = json!({ "tool": "exec", "decision": "deny", "by": "ann@tty1" });
         assert_eq!(words("approval.answered", answer), "deny - approval.answered about exec; by ann@tty1");
-        let asked = json!({
-            "tool": "exec", "calledAs": "Bash", "agent": "claude", "host": "hooks", "rules": ["net.send"],
-            "until": 1_772_359_500_000_u64,
+        let later = json!({
+            "tool": "exec", "agent": "claude", "host": "hooks", "decision": "allow-once", "by": "ann@tty1", "rules": ["net.send"],
+            "requester": { "senderId": "bob" }, "laterUntil": 1_772_359_500_000_u64,
         });
         let until = local(Timestamp::from_millis(1_772_359_500_000));
         assert_eq!(
+            words(APPROVAL_ANSWERED, later),
+            format!(
+                "allow-once hooks/claude approval.answered about exec: for one later call until {until} by net.send; by ann@tty1; for bob"
+            )
+        );
+        let asked = json!({
+            "tool": "exec", "calledAs": "Bash", "agent": "claude", "host": "hooks", "rules": ["net.send"],
+            "until": 1_772_359_500_000_u64, "requester": { "senderId": "bob" },
+        });
+        assert_eq!(
             words(APPROVAL_ASKED, asked),
             format!(
-                "- hooks/claude approval.asked about exec: waits until {until} by net.send; called as Bash"
+                "- hooks/claude approval.asked about exec: waits until {until} by net.send; called as Bash; for bob"
             )
         );
         assert_eq!(
@@ -325,6 +346,7 @@ mod tests {
             "client": hostile, "scope": hostile, "point": hostile, "verdict": hostile, "tool": hostile, "calledAs": hostile, "agentId": hostile, "host": hostile,
             "by": hostile, "rules": [hostile], "steps": [{ "hook": hostile, "said": hostile, "would": hostile, "wouldBy": [hostile] }],
             "blocked": { "cause": hostile, "hook": hostile }, "approval": { "resolution": hostile }, "why": hostile, "until": hostile,
+            "requester": { "senderId": hostile },
         });
         for kind in [
             "receipt",
@@ -334,6 +356,7 @@ mod tests {
             "unsigned",
             "tombstone",
             "client.removed",
+            APPROVAL_ANSWERED,
             APPROVAL_ASKED,
             APPROVAL_ENDED,
         ] {
