@@ -43,6 +43,8 @@ pub(crate) enum Unanswered {
     Withdrawn,
     /// The run that asked is over.
     RunEnded,
+    /// The program that made the call has run its tool, so that its own user, who was asked, let it.
+    LetRun,
     /// Its session was deleted.
     SessionDeleted,
     /// What the database holds of it can't be read.
@@ -79,6 +81,9 @@ struct AskedBody<'a> {
     /// Whether nobody could be asked, so that nothing waits for an answer.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     unattended: bool,
+    /// Whether the program that made the call puts it to its own user, so that nothing waits here for an answer.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    hosted: bool,
     /// Whether the process that asks keeps it in its memory alone.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     in_memory: bool,
@@ -120,12 +125,14 @@ struct EndedBody<'a> {
 /// Returns the entry about a question that is being filed, as it will be in a trail whose digests are keyed so.
 pub(crate) fn asked(record: &ApprovalRecord, keying: &Keying, in_memory: bool) -> NewAuditEntry {
     let request = &record.request;
-    let unattended = matches!(record.state, ApprovalState::Unattended { .. });
+    let hosted = record.state.is_hosted();
+    let unattended = matches!(record.state, ApprovalState::Unattended { .. }) && !hosted;
     let mut about = About::of(record);
-    about.silence_allows &= !unattended;
+    about.silence_allows &= !unattended && !hosted;
     let body = AskedBody {
         about,
         unattended,
+        hosted,
         in_memory,
         called_as: request.tool_name.called_as().map(audit_id),
         tool_call_id: audit_id(request.call.as_str()),

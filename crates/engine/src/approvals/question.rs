@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use backstop_hooks::points::ToolCallEvent;
 use backstop_hooks::{
-    ApprovalRequest, CallContext, Decision, Digest, HookId, Json, OwnerId, RuleId, SessionId, Severity, Text,
-    TimeoutBehavior,
+    AgentId, ApprovalRequest, CallContext, Decision, Digest, HookId, Json, OwnerId, RuleId, SessionId,
+    Severity, Text, TimeoutBehavior,
 };
 use backstop_store::{
     AllowanceScope, Amount, AmountArgument, ApprovalReason, Asked, GrantPlace, GrantQuery, NewApproval,
@@ -15,6 +15,11 @@ use backstop_store::{
 use serde_json::Value;
 
 use crate::tool_call::tool_call_digest;
+
+/// Returns the agent whose question it is.
+pub(super) fn agent_of(call: &CallContext) -> AgentId {
+    call.agent_id.clone().unwrap_or_else(|| "default".into())
+}
 
 /// Returns the session under which calls without one are asked about.
 pub(crate) fn session_of(session: Option<&SessionId>) -> SessionId {
@@ -43,7 +48,7 @@ pub(super) fn question(
     let timeout = if allow { timeouts.max() } else { timeouts.min() }.unwrap_or_default();
     let session = session_of(call.session_id.as_ref());
     NewApproval {
-        agent: call.agent_id.clone().unwrap_or_else(|| "default".into()),
+        agent: agent_of(call),
         session_key: call.session_key.clone().unwrap_or_else(|| session.as_str().into()),
         workspace: workspace_of(call),
         session,

@@ -27,6 +27,7 @@ over_all_forms!(
     a_question_that_nobody_answers_says_why,
     a_question_that_ended_in_time_or_waits_has_no_other_end,
     what_nobody_could_be_asked_says_so_and_has_no_end,
+    what_a_client_asks_its_own_user_says_so_and_ends_once_its_tool_has_run,
     a_question_that_is_refused_is_not_in_the_trail,
     a_deleted_session_ends_what_it_waits_for,
 );
@@ -203,6 +204,40 @@ async fn whoever_finds_a_question_finds_what_came_of_it(store: &dyn Store) {
     let mut revoked = of_grant;
     revoked.as_object_mut().unwrap().insert("by".to_owned(), json!("carl"));
     assert_eq!(said(9), revoked);
+}
+
+async fn what_a_client_asks_its_own_user_says_so_and_ends_once_its_tool_has_run(store: &dyn Store) {
+    let asked = || NewApproval { client: Some("claude".to_owned()), expires_at: at(9_000), ..question("ls") };
+    let limits = AskingLimits::default();
+    let hosted = store.file_hosted_approval(asked(), &limits).await.unwrap();
+    assert_eq!(
+        store.file_hosted_approval(asked(), &limits).await.unwrap().id,
+        hosted.id,
+        "it is one question"
+    );
+    // Where the same could be put to nobody, that is another matter.
+    let unattended = store.create_unattended_approval(asked()).await.unwrap();
+    assert_ne!(hosted.id, unattended.id);
+    let said = |entry: &AuditEntry| {
+        let is = |name: &str| entry.body.get(name) == Some(&json!(true));
+        (is("hosted"), is("unattended"))
+    };
+    assert_eq!(told(store).await.iter().map(said).collect::<Vec<_>>(), [(true, false), (false, true)]);
+    let (agent, session) = ("main".into(), "s1".into());
+    for (agent, session, call) in [("other", "s1", "c1"), ("main", "s2", "c1"), ("main", "s1", "c2")]
+        .map(|(a, s, c)| (a.into(), s.into(), c.into()))
+    {
+        assert!(store.end_hosted_approvals(&agent, &session, &call, at(3_000)).await.unwrap().is_empty());
+    }
+    let ended = store.end_hosted_approvals(&agent, &session, &"c1".into(), at(3_000)).await.unwrap();
+    let ids: Vec<_> = ended.iter().map(|record| record.id.clone()).collect();
+    assert_eq!(ids, std::slice::from_ref(&hosted.id));
+    assert_eq!(kinds(store, &hosted.id).await, [APPROVAL_ASKED, APPROVAL_ENDED]);
+    assert_eq!(told(store).await[2].body.get("why"), Some(&json!("let-run")));
+    // It ran, and is over; the other one can still be allowed.
+    store.allow_later(&hosted.id, &"me".into(), HOUR, at(3_100)).await.unwrap_err();
+    store.allow_later(&unattended.id, &"me".into(), HOUR, at(3_100)).await.unwrap();
+    assert!(store.end_hosted_approvals(&agent, &session, &"c1".into(), at(3_200)).await.unwrap().is_empty());
 }
 
 async fn an_answer_is_recorded_whatever_the_question_rests_on(store: &dyn Store) {

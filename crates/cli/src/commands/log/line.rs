@@ -1,6 +1,7 @@
 //! An entry as a line for people.
 
 use backstop::CONFIGURATION_READ;
+use backstop::clients::Client;
 use backstop::store::{APPROVAL_ANSWERED, APPROVAL_ASKED, APPROVAL_ENDED, PEER_CHECKPOINT, Timestamp};
 use jiff::tz::TimeZone;
 
@@ -79,7 +80,10 @@ fn why(facts: &Facts<'_>) -> String {
 fn judged(facts: &Facts<'_>) -> Vec<String> {
     let hook = facts.hook().unwrap_or("no hook");
     let asked = facts.text("/approval/substitute").or_else(|| facts.resolution());
-    let asked = asked.map(|resolution| format!("asked: {resolution}"));
+    let asked = match facts.flag("/approval/hosted") {
+        true => Some(format!("put to {}", own_user(facts))),
+        false => asked.map(|resolution| format!("asked: {resolution}")),
+    };
     let changed = facts.text("/editedFrom/by").map(|by| format!("changed by {by}"));
     let stopped = match facts.text("/blocked/cause") {
         Some("decision") => Some(hook.to_owned()),
@@ -120,16 +124,27 @@ fn answered(facts: &Facts<'_>) -> String {
     format!("about {}{later}", facts.tool().unwrap_or("-"))
 }
 
+/// Whom a client asks by itself.
+fn own_user(facts: &Facts<'_>) -> String {
+    let client = facts.client().map(|name| match name.parse::<Client>() {
+        Ok(client) => client.title(),
+        Err(_) => name,
+    });
+    format!("the user of {}", client.unwrap_or("the client"))
+}
+
 /// What became of a question until now.
 fn waited(facts: &Facts<'_>) -> String {
     match facts.text("/why") {
         None if facts.flag("/unattended") => "nobody could be asked".to_owned(),
+        None if facts.flag("/hosted") => format!("put to {}", own_user(facts)),
         None => format!("waits until {}", moment(facts, "/until").unwrap_or_else(|| "-".to_owned())),
         Some("deadline") if facts.flag("/silenceAllows") => {
             "nobody answered in time, so it passes".to_owned()
         }
         Some("deadline") => "nobody answered in time".to_owned(),
         Some("withdrawn") => "whoever asked does not wait any more".to_owned(),
+        Some("let-run") => format!("{} let it run", own_user(facts)),
         Some("run-ended") => "the run that asked is over".to_owned(),
         Some("session-deleted") => "its session was deleted".to_owned(),
         Some("lost") => "the database has nothing of it".to_owned(),
@@ -306,6 +321,22 @@ mod tests {
         assert_eq!(
             words(APPROVAL_ASKED, json!({ "tool": "exec", "unattended": true })),
             "- - approval.asked about exec: nobody could be asked"
+        );
+        let hosted = json!({
+            "tool": "exec", "host": "hooks", "agentId": "claude", "client": "claude", "verdict": "ask", "point": "before_tool_call",
+            "approval": { "hosted": true, "rules": ["net.send"] },
+        });
+        assert_eq!(
+            words("receipt", hosted),
+            "ask hooks/claude exec put to the user of Claude Code by net.send"
+        );
+        assert_eq!(
+            words(APPROVAL_ASKED, json!({ "tool": "exec", "client": "claude", "hosted": true })),
+            "- - approval.asked about exec: put to the user of Claude Code"
+        );
+        assert_eq!(
+            words(APPROVAL_ENDED, json!({ "tool": "exec", "client": "claude", "why": "let-run" })),
+            "- - approval.ended about exec: the user of Claude Code let it run"
         );
         for (why, more, told) in [
             ("deadline", false, "nobody answered in time"),
