@@ -74,7 +74,7 @@ const DIGEST_KEY: &str = "digestKey";
 /// configuration and the files that it names; the content of a plugin; the end of the chain of an earlier version. Those are compared by readers
 /// who have no key, or computed anew from what stands beside them. What a configuration's texts and variables were is keyed by whoever tells it, since
 /// the version is computed of that. A folder is a name, and entries are found by it.
-const HARMLESS: [(&str, &[&str]); 16] = [
+const HARMLESS: [(&str, &[&str]); 17] = [
     ("receipt", &["hookSet", "workspace"]),
     (APPROVAL_ASKED, &["workspace"]),
     (APPROVAL_ENDED, &["workspace"]),
@@ -84,6 +84,7 @@ const HARMLESS: [(&str, &[&str]); 16] = [
     (GRANT_REVOKED, &["workspace"]),
     (AUDIT_HOOKS, &["hookSet", "hooks"]),
     (CONFIGURATION_READ, &["digest", "files", "named", "plugins", "hookSet", "texts", "variables"]),
+    ("configuration.pinned", &["digest"]),
     ("plugin.installed", &["hash"]),
     ("plugin.trusted", &["hash"]),
     ("plugin.enabled", &["hash"]),

@@ -6,6 +6,7 @@ use backstop::store::{APPROVAL_ANSWERED, APPROVAL_ASKED, APPROVAL_ENDED, PEER_CH
 use jiff::tz::TimeZone;
 
 use super::facts::Facts;
+use crate::commands::config::CONFIGURATION_PINNED;
 use crate::output::{Paint, Style, one_line};
 
 /// The most characters of why.
@@ -164,6 +165,9 @@ fn told(facts: &Facts<'_>) -> Vec<String> {
             let policy = policy.map_or_else(String::new, |policy| format!("policy {}: ", short(policy)));
             let cause = facts.text("/cause").map_or_else(String::new, |cause| format!(": {cause}"));
             vec![format!("{policy}the configuration {} holds{cause}", short(text("/digest")))]
+        }
+        CONFIGURATION_PINNED => {
+            vec![format!("hooks judge by the configuration {} from here on", short(text("/digest")))]
         }
         kind if kind.starts_with("client.") => {
             let half = if facts.flag("/failed") { ", and failed half way" } else { "" };
@@ -359,6 +363,11 @@ mod tests {
         let read = words(CONFIGURATION_READ, json!({ "digest": hash, "cause": "SIGHUP" }));
         assert!(read.contains("the configuration 0123456789ab… holds: SIGHUP"), "{read}");
         assert!(words(CONFIGURATION_READ, json!({})).contains("the configuration - holds"));
+        let pinned = words(CONFIGURATION_PINNED, json!({ "digest": hash, "by": "ann" }));
+        assert!(
+            pinned.contains("hooks judge by the configuration 0123456789ab… from here on; by ann"),
+            "{pinned}"
+        );
         let peer = words(PEER_CHECKPOINT, json!({ "origin": "backstop/b", "entries": 7 }));
         assert!(peer.contains("the trail backstop/b of another gateway has 7 entries"), "{peer}");
         let removed = words("client.removed", json!({ "client": "codex", "scope": "user", "by": "ann" }));
@@ -387,6 +396,7 @@ mod tests {
             "unsigned",
             "tombstone",
             "client.removed",
+            CONFIGURATION_PINNED,
             APPROVAL_ANSWERED,
             APPROVAL_ASKED,
             APPROVAL_ENDED,
