@@ -213,6 +213,11 @@ impl Frame {
         }
     }
 
+    /// Whether the client asks its own user about calls, at whatever moment, and somebody attends it.
+    pub(crate) fn asks_its_user(&self) -> bool {
+        self.attended == Attended::Yes && matches!(self.client.gates(self).ask, AskGate::Native { .. })
+    }
+
     /// Whether the client runs a call with the arguments that the answer to this event has in place of its own, so that a person may change
     /// it. It must have been seen to, in the dialect that an installation uses: where it takes no notice of them, what runs is the call that
     /// the person did not allow.

@@ -11,7 +11,7 @@
 //! What a client does not say is not made up: counts of messages are 0, and the conversation is empty.
 
 use backstop_engine::Attendance;
-use backstop_engine::{BlockCause, Blocked, Engine, Permitted, Substituted, ToolVerdict};
+use backstop_engine::{BlockCause, Engine, Permitted, Substituted, ToolVerdict};
 use backstop_hooks::conversation::ToolResult;
 use backstop_hooks::points::{
     AfterCompaction, AfterCompactionEvent, AfterToolCall, AfterToolCallEvent, AgentFinalizeEvent,
@@ -45,7 +45,8 @@ pub async fn respond(engine: &Engine, event: &ClientEvent, attendance: &Attendan
             frame.answer_call(used, &decision)
         }
         Moment::Permission(used) => {
-            let decision = judge(engine, frame, used, &call, &Attendance::Nobody, &[]).await;
+            // The client is about to ask its user, whatever is said but no.
+            let decision = judge(engine, frame, used, &call, &Attendance::Host, &[]).await;
             frame.answer_permission(&decision)
         }
         Moment::ToolResult(output) => frame.answer_result(output, &after(engine, frame, output, &call).await),
@@ -174,7 +175,7 @@ fn verdict_of(verdict: ToolVerdict) -> Result<Judged, Reason> {
                 true => Reason::new(&format!("a human changed this call{how}: {why}")),
                 false => Reason::from(&why),
             };
-            if is_unanswered(&blocked) {
+            if blocked.is_unanswered() {
                 Ok(Judged::Asked(reason(""), verdict.event.params))
             } else {
                 Err(reason(", and the changed call was stopped"))
@@ -183,12 +184,12 @@ fn verdict_of(verdict: ToolVerdict) -> Result<Judged, Reason> {
     }
 }
 
-/// Whether a call is stopped only because nobody could be asked.
-fn is_unanswered(blocked: &Blocked) -> bool {
-    matches!(blocked.cause, BlockCause::Approval { resolution: backstop_hooks::Resolution::Cancelled })
-}
-
 async fn after(engine: &Engine, frame: &Frame, output: &ToolOutput, call: &CallContext) -> ResultDecision {
+    if frame.asks_its_user()
+        && let Some(id) = output.call.id()
+    {
+        engine.host_ran(call, id).await;
+    }
     let result = output.as_result();
     let event = ToolAfterEvent::new(
         output.call.name().clone(),

@@ -224,7 +224,7 @@ fn why(body: &Value) -> Vec<String> {
         why.push(format!("stopped: {hook}{}", by_rules(list(blocked.pointer("/reason/rules")))));
     }
     if let Some(approval) = body.get("approval") {
-        let answer = text(approval, "resolution").unwrap_or_default();
+        let answer = text(approval, "resolution").unwrap_or_else(|| "the client's own user".to_owned());
         why.push(format!("asked{}: {answer}", by_rules(list(approval.get("rules")))));
     }
     for step in body.get("steps").and_then(Value::as_array).into_iter().flatten() {

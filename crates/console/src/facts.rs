@@ -68,7 +68,10 @@ pub(crate) fn state(record: &ApprovalRecord, now: Timestamp) -> Markup {
             ApprovalState::Responded(one) => {
                 "Was " strong.good { "answered with a result" } " by " (by(&one.by)) ", " (ago(one.at, now)) "; the call does not run."
             }
-            ApprovalState::Unattended { at } => {
+            ApprovalState::Unattended { at, hosted: true } => {
+                "Was put to the client's own user " (ago(*at, now)) ". What they say is not known here, unless the tool runs. A later call can be allowed."
+            }
+            ApprovalState::Unattended { at, .. } => {
                 "Was refused " (ago(*at, now)) ", since nobody could be asked. A later call can be allowed."
             }
             ApprovalState::TimedOut { at } => {

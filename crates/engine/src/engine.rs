@@ -139,6 +139,12 @@ impl Engine {
         self.0.approvals.withdrawals.end().await;
     }
 
+    /// Notes that a tool has run in a host that may have put a question about the call to its own user ([`Attendance::Host`](crate::Attendance::Host)): that person
+    /// let it run, and nothing more can be allowed by that question.
+    pub async fn host_ran(&self, call: &CallContext, id: &ToolCallId) {
+        self.0.approvals.host_ran(call, id).await;
+    }
+
     /// Returns those who are known by name when they answer.
     pub fn people(&self) -> &Arc<People> {
         &self.0.approvals.settings.people

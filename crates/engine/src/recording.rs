@@ -256,7 +256,8 @@ impl CallRecording {
         let [event, context] = <[Value; 2]>::try_from(said).ok()?;
         let receipt = &self.receipt;
         let answer = receipt.approval.as_ref().map(|note| RecordedAnswer {
-            resolution: note.resolution,
+            // Nobody answered here.
+            resolution: note.resolution.unwrap_or(Resolution::Cancelled),
             by_grant: !note.grants.is_empty(),
             substitute: note.substitute,
         });
@@ -276,7 +277,7 @@ impl CallRecording {
                 .collect(),
             answer,
             edited: receipt.edited_from.is_some(),
-            passed: receipt.verdict != Verdict::Block,
+            passed: !matches!(receipt.verdict, Verdict::Block | Verdict::Ask),
         })
     }
 }

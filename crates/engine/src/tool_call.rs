@@ -208,3 +208,23 @@ pub(crate) fn tool_key(event: &ToolCallEvent, call: &CallContext) -> CallKey {
         ..CallKey::of(call)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// The vectors of `docs/digests.md`, beside which the contract has those of numbers and keys.
+    #[test]
+    fn the_documented_vectors_hold() {
+        let params = || Params::from_value(json!({ "command": "ls" })).unwrap();
+        let plain = ToolCallEvent::new(ToolName::new("exec"), params());
+        let digest = tool_call_digest(&plain).to_string();
+        assert_eq!(digest, "sha256:5ecca76fa46f6325d472c960f0f8d03342a1dac08e77fc31d2fae5ad298f44f5");
+        let mut other = ToolCallEvent::new(ToolName::new("Bash"), params());
+        other.tool_owner = Some(OwnerId::new("acme"));
+        let digest = tool_call_digest(&other).to_string();
+        assert_eq!(digest, "sha256:31f086b4c1323e33fea85f607896dcb12dd2fd1a1fe148fd7dfdc8a31aada401");
+    }
+}

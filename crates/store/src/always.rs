@@ -131,11 +131,12 @@ pub async fn allow_always(
     all_or_nothing(record, grants)
 }
 
-/// Returns whether two grants allow the same for as long, whenever they were given.
+/// Returns whether two grants allow the same for as long, whenever they were given, and of whichever question.
 fn is_same(one: &NewGrant, other: &NewGrant) -> bool {
     let span = |grant: &NewGrant| grant.created_at.until(grant.expires_at);
     let (created_at, expires_at) = (other.created_at, other.expires_at);
-    span(one) == span(other) && NewGrant { created_at, expires_at, ..one.clone() } == *other
+    let origin = other.origin.clone();
+    span(one) == span(other) && NewGrant { created_at, expires_at, origin, ..one.clone() } == *other
 }
 
 /// Refuses an answer that granted nothing though there was something to be granted: somebody had answered before.
@@ -165,6 +166,7 @@ fn grant(
         place: request.place.clone(),
         question: reason.asked(),
         target: target(record, reason, &always.scope)?,
+        origin: Some(record.into()),
         title: reason.title.clone(),
         created_by: by.by().to_owned(),
         person: by.person().cloned(),

@@ -1,14 +1,24 @@
 //! What the audit trail records about people: who allowed, denied, granted and revoked what, and who made access tokens.
 //!
-//! The law: *an answer is recorded in the transaction that makes it count*. The trail contains ids, digests and rules, but
-//! not the words of the question.
+//! The laws: *an answer is recorded in the transaction that makes it count*; *whoever finds a question finds what came of it*: each entry names the agent, the
+//! folder, whoever asked for the call, and the rules, as that of the question does. The trail contains ids, digests and rules, but not the words of the question.
 
-use backstop_hooks::{Decision, Substitute};
-use serde_json::json;
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+use std::num::NonZeroU32;
+
+use backstop_hooks::{ApprovalId, Decision, Digest, HookId, RuleId, Substitute};
+use serde::Serialize;
+use serde_json::{Value, json};
 
 use crate::approvals::answer::cut;
 use crate::approvals::machine::Voted;
-use crate::{AccessToken, ApprovalRecord, ApprovalState, Grant, GrantTarget, NewAuditEntry, Timestamp};
+use crate::keyed::Keying;
+use crate::subject::{Channel, Folder, Subject, Whom, fitting};
+use crate::{
+    AccessToken, AccessTokenId, Allowance, ApprovalRecord, ApprovalState, Grant, GrantId, GrantTarget,
+    NewAuditEntry, PersonName, Reach, Timestamp, audit_id,
+};
 
 /// The kind of the entry for an answered question.
 pub const APPROVAL_ANSWERED: &str = "approval.answered";
@@ -34,6 +44,25 @@ pub(crate) fn who(by: &str) -> String {
     cut(by, MOST_WHO_CHARS)
 }
 
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct AnsweredBody<'a> {
+    #[serde(flatten)]
+    subject: Subject<'a>,
+    /// What was decided, in one word.
+    decision: Value,
+    by: String,
+    /// The last moment at which a later call may begin that the answer is for; absent where it is for the call that waits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    later_until: Option<Timestamp>,
+    /// The digest of what stands in the place of the call.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    given: Option<Digest>,
+    /// The question of which the call came, if a person changed another one into it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    edited_from: Option<&'a ApprovalId>,
+}
+
 /// Returns the entry about a record that has just become `state`, if that is an answer.
 pub(crate) fn answer(record: &ApprovalRecord, state: &ApprovalState) -> Option<NewAuditEntry> {
     let (decision, at, by) = match state {
@@ -49,69 +78,139 @@ pub(crate) fn answer(record: &ApprovalRecord, state: &ApprovalState) -> Option<N
         ApprovalState::Edited(one) | ApprovalState::Responded(one) => Some(one.given),
         _ => None,
     };
-    let request = &record.request;
-    let mut body = json!({
-        "approval": record.id, "digest": request.digest, "tool": request.tool_name.canonical(),
-        "decision": decision, "severity": request.severity, "by": who(by),
-    });
-    if let (Some(given), Some(body)) = (given, body.as_object_mut()) {
-        body.insert("given".to_owned(), json!(given));
-    }
-    if let (Some(parent), Some(body)) = (&request.edited_from, body.as_object_mut()) {
-        body.insert("editedFrom".to_owned(), json!(parent.approval));
-    }
-    Some(NewAuditEntry {
-        at,
-        kind: APPROVAL_ANSWERED.to_owned(),
-        session: Some(request.session.clone()),
-        run: request.run.clone(),
-        body: body.into(),
-    })
+    let later_until = match state {
+        ApprovalState::Allowed(Allowance { reach: Reach::LaterCall { until }, .. }) => Some(*until),
+        _ => None,
+    };
+    let body = AnsweredBody {
+        subject: Subject::of(record),
+        decision,
+        by: who(by),
+        later_until,
+        given,
+        edited_from: record.request.edited_from.as_ref().map(|parent| &parent.approval),
+    };
+    Some(about(record, APPROVAL_ANSWERED, at, &body))
+}
+
+#[derive(Serialize)]
+struct VotedBody<'a> {
+    #[serde(flatten)]
+    subject: Subject<'a>,
+    decision: Decision,
+    person: &'a PersonName,
+    by: String,
+    token: Option<&'a AccessTokenId>,
+    /// How many have allowed the call now, and how many must.
+    allowed: usize,
+    needed: Option<NonZeroU32>,
 }
 
 /// Returns the entry about a vote.
 pub(crate) fn voted(record: &ApprovalRecord, voted: &Voted) -> NewAuditEntry {
-    let (request, vote) = (&record.request, &voted.vote);
+    let vote = &voted.vote;
+    let mut subject = Subject::of(record);
+    subject.digest = &vote.digest;
+    let body = VotedBody {
+        subject,
+        decision: vote.decision,
+        person: &vote.person,
+        by: who(&vote.by),
+        token: vote.token.as_ref(),
+        allowed: voted.allowed,
+        needed: record.request.route.as_ref().map(|route| route.votes),
+    };
+    about(record, APPROVAL_VOTED, vote.at, &body)
+}
+
+/// Returns an entry about a question.
+fn about(record: &ApprovalRecord, kind: &str, at: Timestamp, body: &impl Serialize) -> NewAuditEntry {
     NewAuditEntry {
-        at: vote.at,
-        kind: APPROVAL_VOTED.to_owned(),
-        session: Some(request.session.clone()),
-        run: request.run.clone(),
-        body: json!({
-            "approval": record.id, "digest": vote.digest, "tool": request.tool_name.canonical(),
-            "decision": vote.decision, "severity": request.severity, "person": vote.person, "by": who(&vote.by),
-            "token": vote.token, "allowed": voted.allowed, "needed": request.route.as_ref().map(|route| route.votes),
-        })
-        .into(),
+        at,
+        kind: kind.to_owned(),
+        session: Some(record.request.session.clone()),
+        run: record.request.run.clone(),
+        body: fitting(body, Keying::fits_whatever),
     }
+}
+
+/// What both entries about a grant say of it.
+#[derive(Serialize)]
+struct OfGrant<'a> {
+    grant: &'a GrantId,
+    /// The question of which it came.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    approval: Option<Cow<'a, str>>,
+    agent: Cow<'a, str>,
+    tool: Cow<'a, str>,
+    /// Where it holds: in this folder, for this person, on this channel.
+    #[serde(flatten)]
+    folder: Folder<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    requester: Option<Whom<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    channel: Option<Channel<'a>>,
+    rules: &'a BTreeSet<RuleId>,
+    by: String,
+}
+
+impl<'a> OfGrant<'a> {
+    fn of(grant: &'a Grant, by: &str) -> Self {
+        let given = &grant.granted;
+        Self {
+            grant: &grant.id,
+            approval: given.origin.as_ref().map(|origin| audit_id(origin.approval.as_str())),
+            agent: audit_id(given.agent.as_str()),
+            tool: audit_id(given.tool_name.canonical()),
+            folder: Folder::of(given.place.workspace.as_ref()),
+            requester: Whom::of(&given.place),
+            channel: Channel::of(&given.place),
+            rules: &given.question.rules,
+            by: who(by),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct GivenBody<'a> {
+    #[serde(flatten)]
+    of: OfGrant<'a>,
+    hook: &'a HookId,
+    covers: Value,
+    until: Timestamp,
+    times: Option<u64>,
 }
 
 /// Returns the entry about a grant.
 pub(crate) fn granted(grant: &Grant) -> NewAuditEntry {
     let given = &grant.granted;
-    let target = match &given.target {
+    let covers = match &given.target {
         GrantTarget::Call { digest, .. } => json!({ "call": digest }),
-        GrantTarget::Program { .. } => json!("program"),
+        GrantTarget::Program { words } => json!({ "program": Digest::of("program", words) }),
         GrantTarget::Rule => json!("rule"),
-        GrantTarget::Amount { argument, most, .. } => json!({ "sumOf": argument, "most": most }),
+        GrantTarget::Amount { argument, most, without } => {
+            json!({ "sumOf": argument, "most": most, "without": without })
+        }
     };
-    let body = json!({
-        "grant": grant.id, "tool": given.tool_name.canonical(), "hook": given.question.hook,
-        "rules": given.question.rules, "covers": target, "until": given.expires_at, "times": given.most_uses, "by": who(&given.created_by),
-    });
-    NewAuditEntry {
-        at: given.created_at,
-        kind: GRANT_GIVEN.to_owned(),
-        session: None,
-        run: None,
-        body: body.into(),
-    }
+    let body = GivenBody {
+        of: OfGrant::of(grant, &given.created_by),
+        hook: &given.question.hook,
+        covers,
+        until: given.expires_at,
+        times: given.most_uses,
+    };
+    of_grant(grant, GRANT_GIVEN, given.created_at, &body)
 }
 
 /// Returns the entry about a revocation.
 pub(crate) fn revoked(grant: &Grant, by: &str, at: Timestamp) -> NewAuditEntry {
-    let body = json!({ "grant": grant.id, "by": who(by) });
-    NewAuditEntry { at, kind: GRANT_REVOKED.to_owned(), session: None, run: None, body: body.into() }
+    of_grant(grant, GRANT_REVOKED, at, &OfGrant::of(grant, by))
+}
+
+fn of_grant(grant: &Grant, kind: &str, at: Timestamp, body: &impl Serialize) -> NewAuditEntry {
+    let session = grant.granted.origin.as_ref().map(|origin| origin.session.clone());
+    let body = fitting(body, Keying::fits_whatever);
+    NewAuditEntry { at, kind: kind.to_owned(), session, run: None, body }
 }
 
 /// Returns the entry about a new access token. It holds neither the token nor its digest.

@@ -11,6 +11,7 @@
 //!    |  \--- deadline-> TimedOut --\        |
 //!    |  \--- run ends-> Cancelled --+-> Allowed, for one later call that is asked about in the same way
 //! Unattended (nobody to ask) ------/   (`allow-once CODE`)
+//!    \--- hosted, and its tool ran --> Used
 //! ```
 //!
 //! The laws: *the first answer wins*, and each change is one compare-and-set that all processes agree
@@ -39,7 +40,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use backstop_hooks::{AgentId, ApprovalId, Decision, Digest, RunId, SessionId, SessionKey, ToolName};
+use backstop_hooks::{
+    AgentId, ApprovalId, Decision, Digest, RunId, SessionId, SessionKey, ToolCallId, ToolName,
+};
 
 pub use self::answer::{MAX_WORD_CHARS, PersonsAnswer, Resolved};
 pub use self::errors::{ConsumeError, CreateApprovalError, FindApprovalError, ResolveError};
@@ -148,6 +151,24 @@ pub trait ApprovalStore {
     ) -> Result<ApprovalRecord, CreateApprovalError> {
         self.file_approval(request, true, &AskingLimits::default()).await
     }
+
+    /// As [`file_approval`](Self::file_approval), for a question that the program that made the call puts to its own user: nobody is asked here, and
+    /// what that person says is known only where the tool runs ([`end_hosted_approvals`](Self::end_hosted_approvals)).
+    async fn file_hosted_approval(
+        &self,
+        request: NewApproval,
+        limits: &AskingLimits,
+    ) -> Result<ApprovalRecord, CreateApprovalError>;
+
+    /// Ends the questions about a call of that id that were put to the user of the program that made it: its tool has run, so that person let it, and
+    /// nothing more is allowed by them. Returns what ended now.
+    async fn end_hosted_approvals(
+        &self,
+        agent: &AgentId,
+        session: &SessionId,
+        call: &ToolCallId,
+        now: Timestamp,
+    ) -> Result<Vec<ApprovalRecord>, StoreError>;
 
     /// Returns how many questions of which agents were refused in the last [`REFUSALS_SHOWN`], the newest first.
     async fn refused_questions(&self, now: Timestamp) -> Result<Vec<RefusedQuestions>, StoreError>;

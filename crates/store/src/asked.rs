@@ -17,11 +17,12 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::num::NonZeroU32;
 
-use backstop_hooks::{ApprovalId, Digest, HookId, RuleId, SessionId, Severity};
+use backstop_hooks::{ApprovalId, HookId, SessionId};
 use serde::Serialize;
 use serde_json::json;
 
 use crate::keyed::Keying;
+use crate::subject::{Subject, fitting};
 use crate::{
     ApprovalRecord, ApprovalState, AuditBody, AuditEntry, NewApproval, NewAuditEntry, PersonName, Route,
     Timestamp, audit_id,
@@ -31,9 +32,6 @@ use crate::{
 pub const APPROVAL_ASKED: &str = "approval.asked";
 /// The kind of the entry for a question that waited and ended without an answer.
 pub const APPROVAL_ENDED: &str = "approval.ended";
-
-/// The longest folder that an entry names, in bytes: as long as a path can be on Linux.
-const MOST_FOLDER_BYTES: usize = 4096;
 
 /// Why a question ended without an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -45,6 +43,8 @@ pub(crate) enum Unanswered {
     Withdrawn,
     /// The run that asked is over.
     RunEnded,
+    /// The program that made the call has run its tool, so that its own user, who was asked, let it.
+    LetRun,
     /// Its session was deleted.
     SessionDeleted,
     /// What the database holds of it can't be read.
@@ -64,15 +64,8 @@ pub(crate) struct Ended {
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct About<'a> {
-    approval: Cow<'a, str>,
-    digest: &'a Digest,
-    tool: Cow<'a, str>,
-    severity: Severity,
-    agent: Cow<'a, str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    host: Option<Cow<'a, str>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    client: Option<Cow<'a, str>>,
+    #[serde(flatten)]
+    subject: Subject<'a>,
     /// The last moment at which an answer counts.
     until: Timestamp,
     /// Whether the call runs if nobody answers.
@@ -88,6 +81,9 @@ struct AskedBody<'a> {
     /// Whether nobody could be asked, so that nothing waits for an answer.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     unattended: bool,
+    /// Whether the program that made the call puts it to its own user, so that nothing waits here for an answer.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    hosted: bool,
     /// Whether the process that asks keeps it in its memory alone.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     in_memory: bool,
@@ -96,20 +92,13 @@ struct AskedBody<'a> {
     #[serde(skip_serializing_if = "str::is_empty")]
     tool_call_id: Cow<'a, str>,
     session_key: Cow<'a, str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    workspace: Option<&'a str>,
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     hooks: BTreeSet<&'a HookId>,
-    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
-    rules: BTreeSet<&'a RuleId>,
     #[serde(skip_serializing_if = "Option::is_none")]
     route: Option<Routed<'a>>,
     /// The question of which the call came, if a person changed another one into it.
     #[serde(skip_serializing_if = "Option::is_none")]
     edited_from: Option<&'a ApprovalId>,
-    /// What would have made the entry too large.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    omitted: Vec<&'static str>,
 }
 
 /// Who may answer, and how many must.
@@ -136,26 +125,24 @@ struct EndedBody<'a> {
 /// Returns the entry about a question that is being filed, as it will be in a trail whose digests are keyed so.
 pub(crate) fn asked(record: &ApprovalRecord, keying: &Keying, in_memory: bool) -> NewAuditEntry {
     let request = &record.request;
-    let folder = request.workspace.as_ref().or(request.place.workspace.as_ref()).map(String::as_str);
-    let workspace = folder.filter(|folder| folder.len() <= MOST_FOLDER_BYTES);
-    let unattended = matches!(record.state, ApprovalState::Unattended { .. });
+    let hosted = record.state.is_hosted();
+    let unattended = matches!(record.state, ApprovalState::Unattended { .. }) && !hosted;
     let mut about = About::of(record);
-    about.silence_allows &= !unattended;
+    about.silence_allows &= !unattended && !hosted;
     let body = AskedBody {
         about,
         unattended,
+        hosted,
         in_memory,
         called_as: request.tool_name.called_as().map(audit_id),
         tool_call_id: audit_id(request.call.as_str()),
         session_key: audit_id(request.session_key.as_str()),
-        workspace,
         hooks: request.reasons.iter().map(|reason| &reason.hook).collect(),
-        rules: request.reasons.iter().flat_map(|reason| &reason.rules).collect(),
         route: request.route.as_ref().map(Routed::of),
         edited_from: request.edited_from.as_ref().map(|from| &from.approval),
-        omitted: if folder == workspace { Vec::new() } else { vec!["workspace"] },
     };
-    entry(request, APPROVAL_ASKED, request.created_at, body.fitting(keying))
+    let body = fitting(&body, |body| keying.fits(body));
+    entry(request, APPROVAL_ASKED, request.created_at, body)
 }
 
 /// Returns the entry about a question that waited, and ended without an answer.
@@ -164,7 +151,7 @@ pub(crate) fn ended(record: &ApprovalRecord, ended: Ended) -> NewAuditEntry {
     // Only silence allows it.
     about.silence_allows &= ended.why == Unanswered::Deadline;
     let body = EndedBody { about, why: ended.why };
-    entry(&record.request, APPROVAL_ENDED, ended.at, AuditBody::of(&body))
+    entry(&record.request, APPROVAL_ENDED, ended.at, fitting(&body, Keying::fits_whatever))
 }
 
 /// Returns the entry about a question that can't be read, and ends with that: what can be read of its row. It may be one that was never asked.
@@ -197,14 +184,7 @@ impl<'a> About<'a> {
     fn of(record: &'a ApprovalRecord) -> Self {
         let request = &record.request;
         Self {
-            // One that was written past the store may have any length.
-            approval: audit_id(record.id.as_str()),
-            digest: &request.digest,
-            tool: audit_id(request.tool_name.canonical()),
-            severity: request.severity,
-            agent: audit_id(request.agent.as_str()),
-            host: request.host.as_deref().map(audit_id),
-            client: request.client.as_deref().map(audit_id),
+            subject: Subject::of(record),
             until: request.expires_at,
             silence_allows: request.silence_allows(),
         }
@@ -219,33 +199,6 @@ impl<'a> Routed<'a> {
             later: route.escalation.as_ref().map(|escalation| &escalation.to.people),
             later_from: route.escalation.as_ref().map(|escalation| escalation.at),
             barred: route.barred.as_ref(),
-        }
-    }
-}
-
-impl AskedBody<'_> {
-    /// Leaves out what has no bound of its own until the trail takes the rest, which is bounded.
-    fn fitting(mut self, keying: &Keying) -> AuditBody {
-        let mut body = AuditBody::of(&self);
-        for part in ["route", "workspace", "rules", "hooks"] {
-            if keying.fits(&body) {
-                break;
-            }
-            if self.leave_out(part) {
-                self.omitted.push(part);
-            }
-            body = AuditBody::of(&self);
-        }
-        body
-    }
-
-    /// Returns whether there was anything of it.
-    fn leave_out(&mut self, part: &str) -> bool {
-        match part {
-            "route" => self.route.take().is_some(),
-            "workspace" => self.workspace.take().is_some(),
-            "rules" => !std::mem::take(&mut self.rules).is_empty(),
-            _ => !std::mem::take(&mut self.hooks).is_empty(),
         }
     }
 }

@@ -14,10 +14,12 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use async_trait::async_trait;
-use backstop_hooks::{AgentId, Digest, HookId, OwnerId, RuleId, Severity, Text, ToolName};
+use backstop_hooks::{
+    AgentId, ApprovalId, Digest, HookId, OwnerId, RuleId, SessionId, Severity, Text, ToolName,
+};
 use serde::{Deserialize, Serialize};
 
-use crate::{Amount, AmountArgument, PersonName, Route, StoreError, Timestamp};
+use crate::{Amount, AmountArgument, ApprovalRecord, PersonName, Route, StoreError, Timestamp};
 
 /// One grant.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -67,6 +69,9 @@ pub struct NewGrant {
     pub question: Asked,
     /// Which calls of the tool.
     pub target: GrantTarget,
+    /// Of which question it came, if of one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<GrantOrigin>,
     /// The question that was answered, for the list.
     pub title: Text,
     /// Who granted it.
@@ -81,6 +86,22 @@ pub struct NewGrant {
     /// How often it can answer; without end if `None`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub most_uses: Option<u64>,
+}
+
+/// The question of which a grant came, for the record: it decides nothing.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct GrantOrigin {
+    /// The question.
+    pub approval: ApprovalId,
+    /// The session in which it was asked.
+    pub session: SessionId,
+}
+
+impl From<&ApprovalRecord> for GrantOrigin {
+    fn from(record: &ApprovalRecord) -> Self {
+        Self { approval: record.id.clone(), session: record.request.session.clone() }
+    }
 }
 
 /// Where a grant applies: a call from any other place is asked about. A missing part must be missing there, too.

@@ -30,8 +30,9 @@ use serde_json::{Map, Value, json};
 use crate::audit::{RUN, SESSION};
 use crate::policy::POLICY;
 use crate::{
-    APPROVAL_ASKED, AUDIT_CHAIN, AUDIT_HOOKS, AuditBody, CONFIGURATION_READ, MAX_AUDIT_BYTES, NewAuditEntry,
-    PEER_CHECKPOINT, PolicyInForce, PolicyVersion, StoreError, StoreErrorKind, audit_id,
+    APPROVAL_ANSWERED, APPROVAL_ASKED, APPROVAL_ENDED, APPROVAL_VOTED, AUDIT_CHAIN, AUDIT_HOOKS, AuditBody,
+    CONFIGURATION_READ, GRANT_GIVEN, GRANT_REVOKED, MAX_AUDIT_BYTES, NewAuditEntry, PEER_CHECKPOINT,
+    PolicyInForce, PolicyVersion, StoreError, StoreErrorKind, audit_id,
 };
 
 /// The bytes of a key.
@@ -73,11 +74,17 @@ const DIGEST_KEY: &str = "digestKey";
 /// configuration and the files that it names; the content of a plugin; the end of the chain of an earlier version. Those are compared by readers
 /// who have no key, or computed anew from what stands beside them. What a configuration's texts and variables were is keyed by whoever tells it, since
 /// the version is computed of that. A folder is a name, and entries are found by it.
-const HARMLESS: [(&str, &[&str]); 11] = [
+const HARMLESS: [(&str, &[&str]); 17] = [
     ("receipt", &["hookSet", "workspace"]),
     (APPROVAL_ASKED, &["workspace"]),
+    (APPROVAL_ENDED, &["workspace"]),
+    (APPROVAL_ANSWERED, &["workspace"]),
+    (APPROVAL_VOTED, &["workspace"]),
+    (GRANT_GIVEN, &["workspace"]),
+    (GRANT_REVOKED, &["workspace"]),
     (AUDIT_HOOKS, &["hookSet", "hooks"]),
     (CONFIGURATION_READ, &["digest", "files", "named", "plugins", "hookSet", "texts", "variables"]),
+    ("configuration.pinned", &["digest"]),
     ("plugin.installed", &["hash"]),
     ("plugin.trusted", &["hash"]),
     ("plugin.enabled", &["hash"]),
@@ -379,20 +386,22 @@ impl Keying {
 
     /// Returns whether a body is not too large for an entry, as it will be there.
     pub(crate) fn fits(&self, body: &AuditBody) -> bool {
-        let text = body.as_str();
-        // What keyed digests and names are longer than plain ones, and `,"digestKey":"…"`.
-        let longer = |key: &Arc<DigestKey>| {
-            let more = [
-                (PLAIN, KEYED.len() - PLAIN.len()),
-                (MADE_CALL, MADE_KEYED.len()),
-                (MADE_NAME, NAME_KEYED.len()),
-            ];
-            let more: usize = more.iter().map(|(begin, more)| text.matches(begin).count() * more).sum();
-            if more == 0 { 0 } else { more + DIGEST_KEY.len() + key.id.len() + 6 }
-        };
-        let grows = self.key().map_or(0, longer);
-        text.len() + grows <= MAX_AUDIT_BYTES
+        let grows = if self.key().is_some() { growth(body) } else { 0 };
+        body.as_str().len() + grows <= MAX_AUDIT_BYTES
     }
+
+    /// Returns whether a body is not too large for an entry, whether its digests will be keyed there or not.
+    pub(crate) fn fits_whatever(body: &AuditBody) -> bool {
+        body.as_str().len() + growth(body) <= MAX_AUDIT_BYTES
+    }
+}
+
+/// Returns by how much keyed digests and names make a body longer than plain ones, with `,"digestKey":"…"`.
+fn growth(body: &AuditBody) -> usize {
+    let more =
+        [(PLAIN, KEYED.len() - PLAIN.len()), (MADE_CALL, MADE_KEYED.len()), (MADE_NAME, NAME_KEYED.len())];
+    let more: usize = more.iter().map(|(begin, more)| body.as_str().matches(begin).count() * more).sum();
+    if more == 0 { 0 } else { more + DIGEST_KEY.len() + ID_DIGITS + 6 }
 }
 
 impl From<Option<Arc<DigestKey>>> for Keying {

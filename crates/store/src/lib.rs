@@ -42,6 +42,7 @@ mod runs;
 mod sessions;
 mod sql;
 mod sqlite;
+mod subject;
 mod time;
 mod transcript;
 mod whence;
@@ -90,7 +91,8 @@ pub use extensions::{
     MAX_EXTENSION_BYTES, MAX_EXTENSIONS, MAX_NAMESPACE_CHARS,
 };
 pub use grants::{
-    Asked, Grant, GrantId, GrantList, GrantPlace, GrantQuery, GrantStore, GrantTarget, NewGrant, VoidGrant,
+    Asked, Grant, GrantId, GrantList, GrantOrigin, GrantPlace, GrantQuery, GrantStore, GrantTarget, NewGrant,
+    VoidGrant,
 };
 pub use injections::{
     EnqueueError, Enqueued, Injection, InjectionStore, MAX_IDEMPOTENCY_KEY_CHARS, MAX_INJECTION_CHARS,

@@ -16,6 +16,7 @@ mod decisions;
 mod driver;
 mod extensions;
 mod grants;
+mod hosted;
 mod injections;
 mod lost;
 mod notices;

@@ -143,7 +143,8 @@ fn below(record: &ApprovalRecord, cutter: &mut Cutter) -> String {
     let (reasons, more) = cutter.count(request.reasons.len(), MOST_REASONS);
     for reason in request.reasons.iter().take(reasons) {
         let (hook, title) = (cutter.line(reason.hook.as_str(), 60), cutter.line(&reason.title, 100));
-        below.push_str(&format!("asked by {hook}: {title}{}\n", rules(reason, cutter)));
+        let severity = severity(reason.severity);
+        below.push_str(&format!("asked by {hook} ({severity}): {title}{}\n", rules(reason, cutter)));
         // That of the gravest reason stands above already.
         if !reason.description.is_empty() && reason.description != request.description {
             below.push_str(&format!("{}\n", cutter.line(&reason.description, REASON)));

@@ -202,7 +202,9 @@ async fn take(run: &Run<'_>, transcript: &mut Transcript, planned: Planned) -> R
         return Ok(told(run, &call, &id, verdict.event, &result).await);
     }
     if let Some(note) = &verdict.receipt.approval {
-        run.outlet().note(|| format!("🙋 {tool} · asked — {}", word(note.resolution)));
+        run.outlet().note(|| {
+            format!("🙋 {tool} · asked — {}", word(note.resolution.unwrap_or(Resolution::Cancelled)))
+        });
     }
     if verdict.permit.is_ok() && verdict.event.params != event.params && !edited {
         run.outlet().note(|| format!("✏️ {tool} · arguments rewritten"));
@@ -247,7 +249,7 @@ impl Decided {
         });
         let is_edited = matches!(verdict.substituted, Some(Substituted::Edited { .. }));
         Self {
-            answer: note.map(|note| note.resolution),
+            answer: note.and_then(|note| note.resolution),
             // The changed call may have been asked about, too, and that question leads back to the one before.
             question: note.and_then(|note| note.id.as_ref()).or(substituted).cloned(),
             is_edited,

@@ -39,7 +39,7 @@ fn span(receipt: &Receipt, of: Trace, key: Option<&DigestKey>) -> Span {
     }
     let hook = receipt.blocked.as_ref().and_then(|blocked| blocked.hook.as_ref());
     span.set_if(keys::BLOCKED_BY, hook.map(|hook| told(hook.as_str())));
-    span.set_if(keys::RESOLUTION, receipt.approval.as_ref().map(|note| resolution(note.resolution)));
+    span.set_if(keys::RESOLUTION, receipt.approval.as_ref().and_then(|note| note.resolution).map(resolution));
     let written = |digest: Digest| key.map_or_else(|| digest.to_string(), |key| key.keyed(&digest));
     span.set_if(keys::JUDGED, receipt.judged.map(written));
     let tool = receipt.key.tool.as_ref().map(|tool| {

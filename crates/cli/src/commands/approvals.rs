@@ -297,6 +297,13 @@ fn state(record: &ApprovalRecord, now: Timestamp) -> String {
         ApprovalState::Responded(one) => {
             format!("answered with a result by {} {}", plain(&one.by), ago(one.at, now))
         }
+        ApprovalState::Unattended { hosted: true, .. } => {
+            let client = record.request.client.as_deref().map_or_else(|| "the client".to_owned(), plain);
+            format!(
+                "put to the user of {client}, whose answer is not known here; `backstop allow-once {}` allows a later call",
+                record.code
+            )
+        }
         ApprovalState::Unattended { .. } => {
             format!("nobody could be asked; `backstop allow-once {}` allows it", record.code)
         }

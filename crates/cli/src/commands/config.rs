@@ -6,11 +6,16 @@ use backstop::config::{ConfigError, LayerKind, Loaded, Problem, schema};
 use backstop::{CredentialProblem, Pin, credential_problems};
 use serde_json::{Value, json};
 
+use super::answerer;
+use super::clients::recorded::Trail;
 use super::outages::{outages, outages_at};
 use crate::error::{Error, different};
 use crate::exit::Exit;
 use crate::output::{Output, Style, one_line, plain};
 use crate::session::{Surroundings, builder, environment};
+
+/// The kind of the entry for a configuration that somebody pinned, by which hooks judge from then on.
+pub(crate) const CONFIGURATION_PINNED: &str = "configuration.pinned";
 
 /// What is asked.
 #[derive(Clone, Copy, Debug)]
@@ -31,7 +36,7 @@ pub(super) async fn run(settings: Settings, surroundings: &Surroundings) -> Resu
         Settings::Schema => output.json(&schema())?,
         Settings::Show => show(&surroundings.load_quietly()?, output)?,
         Settings::Check => return check(surroundings).await,
-        Settings::Pin => pin(surroundings)?,
+        Settings::Pin => pin(surroundings).await?,
     }
     Ok(Exit::Success)
 }
@@ -95,7 +100,7 @@ async fn check(surroundings: &Surroundings) -> Result<Exit, Error> {
 }
 
 /// Pins the operator's configuration, and says what is different from the pin before.
-pub(super) fn pin(surroundings: &Surroundings) -> Result<(), Error> {
+pub(super) async fn pin(surroundings: &Surroundings) -> Result<(), Error> {
     let output = &surroundings.output;
     if surroundings.explicit_config().is_some() {
         return Err(Error::Usage(
@@ -103,7 +108,8 @@ pub(super) fn pin(surroundings: &Surroundings) -> Result<(), Error> {
                 .to_owned(),
         ));
     }
-    let now = surroundings.load_operators()?.pin();
+    let operators = surroundings.load_operators()?;
+    let now = operators.pin();
     let data = surroundings.data_folder()?;
     let path = Pin::path(&data);
     // One that is damaged is replaced, and what it said is not known.
@@ -116,10 +122,19 @@ pub(super) fn pin(surroundings: &Surroundings) -> Result<(), Error> {
         what: "written",
         source,
     })?;
-    let what = match before {
+    let what = match &before {
         Some(before) => different(&before.differences(&now)),
         None => "hooks judge by what it is now".to_owned(),
     };
+    let files = before.unwrap_or_default().differences(&now);
+    let files: Vec<Value> =
+        files.iter().map(|file| json!({ "path": file.path, "change": file.change.name() })).collect();
+    // Of the files there are no digests: secrets may stand in them. That of the configuration has none.
+    let body = json!({
+        "digest": operators.loaded.digest(), "files": files, "by": answerer::who("the command line"),
+    });
+    let done = "the operator's configuration is pinned";
+    Trail::of(surroundings).write(CONFIGURATION_PINNED, body, done, output).await?;
     output.say(&format!("the operator's configuration is pinned: {what}"));
     output
         .say("hint: `backstop config pin` pins it again after a change; until then hooks refuse every call");

@@ -8,7 +8,7 @@ use crate::output::{Paint, Style, elapsed};
 pub(super) fn line(receipt: &Receipt, paint: Paint) -> String {
     let style = match receipt.verdict {
         Verdict::Pass | Verdict::Handled => Style::Good,
-        Verdict::Modify | Verdict::Dropped => Style::Notice,
+        Verdict::Modify | Verdict::Dropped | Verdict::Ask => Style::Notice,
         Verdict::Block => Style::Bad,
         Verdict::Observed => Style::Faint,
     };
@@ -19,7 +19,9 @@ pub(super) fn line(receipt: &Receipt, paint: Paint) -> String {
     }
     if let Some(approval) = &receipt.approval {
         let resolution = serde_json::to_value(approval.resolution).unwrap_or_default();
-        parts.push(format!("asked: {}", resolution.as_str().unwrap_or_default()));
+        let asked =
+            if approval.hosted { "the client's own user" } else { resolution.as_str().unwrap_or_default() };
+        parts.push(format!("asked: {asked}"));
     }
     let hooks = receipt.steps.iter().filter(|step| !step.again).count();
     parts.push(format!("{hooks} {}", if hooks == 1 { "hook" } else { "hooks" }));

@@ -228,6 +228,50 @@ fn a_client_that_can_ask_is_handed_the_question() {
     assert_eq!(asked["hookSpecificOutput"]["permissionDecision"], "ask");
 }
 
+/// The trail says that the client asks, and that its user let it run once the client tells of the result.
+#[test]
+fn a_question_that_a_client_puts_to_its_own_user_is_told_as_that() {
+    let user = User::new();
+    let asks = || attended(&user, "claude", &call(&user, ASKED)).succeeded().json();
+    assert_eq!(asks()["hookSpecificOutput"]["permissionDecision"], "ask");
+    let decided = |user: &User| {
+        let told = user.trail().into_iter().filter(|entry| entry["body"].get("approval").is_some());
+        told.map(|entry| (entry["kind"].clone(), entry["body"].clone())).collect::<Vec<_>>()
+    };
+    let [(_, question), (kind, receipt)] = <[_; 2]>::try_from(decided(&user)).unwrap();
+    assert_eq!(
+        (&kind, &receipt["verdict"], receipt.get("blocked")),
+        (&json!("receipt"), &json!("ask"), None)
+    );
+    assert_eq!(receipt["approval"]["hosted"], true);
+    assert_eq!((receipt["approval"].get("resolution"), question.get("unattended")), (None, None));
+    assert_eq!(question["hosted"], true);
+    assert!(user.run(&["log", "--verdict", "block"]).succeeded().out.is_empty());
+    let log = user.run(&["log", "--verdict", "ask"]).succeeded().out;
+    assert!(log.contains("put to the user of Claude Code"), "{log}");
+    let state = |user: &User| {
+        let list = user.run(&["approvals", "list", "--all", "--json"]).succeeded().json();
+        (list[0]["code"].as_str().unwrap().to_owned(), list[0]["state"]["status"].clone())
+    };
+    let (code, status) = state(&user);
+    assert_eq!(status, "unattended");
+    let shown = user.run(&["approvals", "show", &code]).succeeded().out;
+    assert!(shown.contains("put to the user of claude"), "{shown}");
+    // The client's user says yes, and the client runs the tool.
+    let mut result = call(&user, ASKED);
+    result["hook_event_name"] = json!("PostToolUse");
+    result["tool_response"] = json!({ "stdout": "done" });
+    attended(&user, "claude", &result).succeeded();
+    assert_eq!(state(&user), (code.clone(), json!("used")));
+    let again = user.run(&["allow-once", &code]);
+    assert_eq!(again.code, Some(1), "{}", again.whole());
+    let log = user.run(&["log", "--kind", "approval.ended"]).succeeded().out;
+    assert!(log.contains("the user of Claude Code let it run"), "{log}");
+    // What is asked for the same once more is another question.
+    assert_eq!(asks()["hookSpecificOutput"]["permissionDecision"], "ask");
+    assert_eq!(state(&user).1, "unattended");
+}
+
 /// A hook in an environment that says that somebody attends.
 fn start_attended(user: &User, client: &str, payload: &Value) -> std::process::Child {
     let path = user.path().join("event.json");

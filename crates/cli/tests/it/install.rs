@@ -71,8 +71,9 @@ fn who_puts_hooks_in_and_takes_them_out_is_in_the_trail() {
     }
     let told = user.trail();
     let kinds: Vec<_> = told.iter().map(|entry| entry["kind"].as_str().unwrap()).collect();
-    assert_eq!(kinds, ["client.installed", "client.removed"]);
-    for entry in &told {
+    // The first one pins the configuration that its hooks judge by.
+    assert_eq!(kinds, ["configuration.pinned", "client.installed", "client.removed"]);
+    for entry in &told[1..] {
         let body = &entry["body"];
         assert_eq!((body["client"].as_str(), body["scope"].as_str()), (Some("claude"), Some("user")));
         let path = |file: &Value| file["path"].as_str().unwrap().ends_with(".claude/settings.json");
@@ -81,7 +82,7 @@ fn who_puts_hooks_in_and_takes_them_out_is_in_the_trail() {
     }
     let verified = user.run(&["audit", "verify", "--json"]).succeeded().json();
     assert_eq!(
-        verified["checkpoints"]["covered"], 3,
+        verified["checkpoints"]["covered"], 4,
         "each signs before it ends, and one has told of the policy"
     );
     // Also where nobody knows where the trail is.
@@ -103,7 +104,7 @@ fn what_fails_half_way_is_in_the_trail_as_far_as_it_went() {
     let half = user.run(&["install", "windsurf"]);
     assert_eq!(half.code, Some(1), "{}", half.whole());
     assert!(half.err.contains("can't be written"), "{}", half.whole());
-    let [entry] = user.trail().try_into().unwrap();
+    let [_, entry] = user.trail().try_into().unwrap();
     let body = &entry["body"];
     assert_eq!((entry["kind"].as_str(), body["failed"].as_bool()), (Some("client.installed"), Some(true)));
     let files = body["files"].as_array().unwrap();
@@ -246,6 +247,30 @@ fn the_doctor_says_how_a_run_is_confined_and_who_can_answer() {
     let (_, found) = checks(&user, "claude");
     assert!(found.iter().any(|(_, text)| text.contains("`backstop run claude` is confined")), "{found:?}");
     finds(&found, "note", "who can answer: ");
+}
+
+#[test]
+fn who_says_by_which_configuration_hooks_judge_is_in_the_trail() {
+    let user = User::with_config("guards: {sensitive_files: {mode: shadow}}\n");
+    user.run(&["config", "pin"]).succeeded();
+    user.run(&["config", "pin"]).succeeded();
+    user.configure("guards: {sensitive_files: {enabled: false}}\n");
+    user.run(&["config", "pin"]).succeeded();
+    let told = user.trail();
+    let [first, second] = told.as_slice() else { panic!("{told:?}") };
+    for (entry, change) in [(first, "new"), (second, "changed")] {
+        let body = &entry["body"];
+        assert_eq!(entry["kind"], "configuration.pinned");
+        assert!(body["by"].as_str().unwrap().ends_with(", by the command line"), "{body}");
+        let [file] = body["files"].as_array().unwrap().as_slice() else { panic!("{body}") };
+        assert!(file["path"].as_str().unwrap().ends_with("backstop.yaml"), "{body}");
+        assert_eq!(file["change"], change);
+    }
+    assert_ne!(first["body"]["digest"], second["body"]["digest"]);
+    // Nobody wants a trail, and the pin is as good.
+    user.configure("audit: {enabled: false}\n");
+    user.run(&["config", "pin"]).succeeded();
+    user.run(&["config", "check"]).succeeded();
 }
 
 #[test]

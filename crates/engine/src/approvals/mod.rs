@@ -25,7 +25,7 @@ use std::time::Duration;
 
 use backstop_hooks::{
     ApprovalRequest, CallContext, Contained, DEFAULT_TIMEOUT, Decision, Digest, Reason, Resolution,
-    Substitute, Text,
+    Substitute, Text, ToolCallId,
 };
 use backstop_store::{
     AnswerStore, ApprovalRecord, ApprovalState, AskingLimits, ConsumeError, CreateApprovalError, EditedFrom,
@@ -125,6 +125,15 @@ impl Approvals {
         }
     }
 
+    /// Ends the questions about a call that its host put to its own user, since its tool has run. Where that fails, they stay as they were: nothing is
+    /// allowed by it.
+    pub(crate) async fn host_ran(&self, call: &CallContext, id: &ToolCallId) {
+        let (agent, session) = (question::agent_of(call), session_of(call.session_id.as_ref()));
+        if let Err(error) = self.store.end_hosted_approvals(&agent, &session, id, Timestamp::now()).await {
+            tracing::warn!(%error, "that a tool has run can't be written to its question");
+        }
+    }
+
     /// Gets an answer about a call from a human, or from a grant or a code that one gave earlier.
     pub(crate) async fn settle(
         &self,
@@ -175,8 +184,11 @@ impl Approvals {
         let (substitute, put) = put.unzip();
         // Who objects to the end of a question does not want that anything comes of it.
         let put = put.filter(|_| objection.is_none());
+        let hosted = record.as_ref().is_some_and(|record| record.state.is_hosted());
         let id = record.map(|record| record.id);
-        let note = ApprovalNote { id, resolution, substitute, digest, grants, rules };
+        // INVARIANT (nobody else may answer): what leads to certain people was never filed so.
+        let resolution = if hosted { None } else { Some(resolution) };
+        let note = ApprovalNote { id, hosted, resolution, substitute, digest, grants, rules };
         Settled { note, blocked: blocked.or(objection), put }
     }
 
@@ -216,7 +228,14 @@ impl Approvals {
         if let Some(circumstances) = unattended {
             // Nobody waits who could take it.
             question.substitutes.clear();
-            let record = self.store.file_approval(question, true, &self.settings.limits).await?;
+            // What leads to certain people, that user may not answer.
+            let hosted =
+                matches!(attendance, Attendance::Host | Attendance::HostOr(_)) && question.route.is_none();
+            let limits = &self.settings.limits;
+            let record = match hosted {
+                true => self.store.file_hosted_approval(question, limits).await?,
+                false => self.store.file_approval(question, true, limits).await?,
+            };
             let way = match offers_once {
                 true => BY_A_PERSON,
                 false => "the call can't be allowed afterwards",
@@ -397,6 +416,7 @@ impl Approvals {
                     place: query.place.clone(),
                     question: query.question.clone(),
                     target: GrantTarget::Call { digest: query.digest, facts: query.facts },
+                    origin: Some(record.into()),
                     title: query.question.title.clone(),
                     created_by: allowance.by.clone(),
                     person: person.clone(),

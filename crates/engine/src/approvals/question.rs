@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use backstop_hooks::points::ToolCallEvent;
 use backstop_hooks::{
-    ApprovalRequest, CallContext, Decision, Digest, Fact, HookId, Json, OwnerId, RuleId, SessionId, Severity,
-    Text, TimeoutBehavior,
+    AgentId, ApprovalRequest, CallContext, Decision, Digest, Fact, HookId, Json, OwnerId, RuleId, SessionId,
+    Severity, Text, TimeoutBehavior,
 };
 use backstop_store::{
     AllowanceScope, Amount, AmountArgument, ApprovalReason, Asked, GrantPlace, GrantQuery, NewApproval,
@@ -21,6 +21,11 @@ use crate::tool_call::tool_call_digest;
 pub(crate) fn digest_of_facts(facts: &[Fact]) -> Option<Digest> {
     let found: Vec<Digest> = facts.iter().map(Fact::digest).collect();
     (!found.is_empty()).then(|| Digest::of("facts", &found))
+}
+
+/// Returns the agent whose question it is.
+pub(super) fn agent_of(call: &CallContext) -> AgentId {
+    call.agent_id.clone().unwrap_or_else(|| "default".into())
 }
 
 /// Returns the session under which calls without one are asked about.
@@ -50,7 +55,7 @@ pub(super) fn question(
     let timeout = if allow { timeouts.max() } else { timeouts.min() }.unwrap_or_default();
     let session = session_of(call.session_id.as_ref());
     NewApproval {
-        agent: call.agent_id.clone().unwrap_or_else(|| "default".into()),
+        agent: agent_of(call),
         session_key: call.session_key.clone().unwrap_or_else(|| session.as_str().into()),
         workspace: workspace_of(call),
         session,

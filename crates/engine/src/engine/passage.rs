@@ -178,7 +178,7 @@ impl Engine {
         let kept = self.keep(&receipt).await;
         // INVARIANT (fail closed): that a human allowed this must be on record before anything comes of it.
         let unkept = !kept && blocked.is_none() && receipt.approval.is_some();
-        let resolution = receipt.approval.as_ref().map(|note| note.resolution);
+        let resolution = receipt.approval.as_ref().and_then(|note| note.resolution);
         let blocked = blocked.or_else(|| unkept.then(|| self.unkept(&mut receipt)));
         self.tape(&event, Judged { snapshot: &began, call, judgement, receipt: &receipt });
         Concluded { blocked, resolution }
@@ -353,6 +353,7 @@ impl Engine {
             self.0.approvals.cancel(&moot, call).await;
             if asked.iter().all(|request| seal::is_answered(request, &passage.approved)) {
                 // Who asks the same again is told the answer that there is.
+                let resolution = resolution.unwrap_or(Resolution::Cancelled);
                 return self.0.approvals.petition(&asked, call).end(resolution).await;
             }
             requests = asked;

@@ -84,6 +84,11 @@ impl Blocked {
         matches!(self.cause, BlockCause::Failure { kind: FailureKind::Unreachable })
     }
 
+    /// Returns whether it was stopped only because nobody could be asked here: a host may put it to its own user.
+    pub fn is_unanswered(&self) -> bool {
+        matches!(self.cause, BlockCause::Approval { resolution: Resolution::Cancelled })
+    }
+
     /// Returns the reason, or a generic sentence if none was given.
     pub fn reason_or_default(&self) -> Text {
         self.reason.clone().map(Text::from).unwrap_or_else(|| match &self.hook {

@@ -53,6 +53,8 @@ pub enum Verdict {
     Observed,
     /// Given up by its caller before it was decided; it had no effect.
     Dropped,
+    /// Left to the host, which puts it to its own user. Nothing is permitted here, and what that person says is not known here.
+    Ask,
 }
 
 impl Verdict {
@@ -65,6 +67,7 @@ impl Verdict {
             Self::Handled => "handled",
             Self::Observed => "observed",
             Self::Dropped => "dropped",
+            Self::Ask => "ask",
         }
     }
 
@@ -84,8 +87,12 @@ pub struct ApprovalNote {
     /// The request; absent when a grant given earlier answered it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<ApprovalId>,
-    /// How it ended.
-    pub resolution: Resolution,
+    /// Whether the host puts it to its own user, of whose answer nothing is known here.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub hosted: bool,
+    /// How it ended; `None` where that is not known here.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resolution: Option<Resolution>,
     /// What the human put in the place of the call, if that is how it ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub substitute: Option<Substitute>,
@@ -447,8 +454,13 @@ impl Receipt {
         record.judged = judged.map(|(digest, _)| digest);
     }
 
-    /// Notes that it was stopped.
+    /// Notes that it was stopped, or that it is left to the host: then it is no block, though nothing is permitted.
     pub(crate) fn stop(&mut self, blocked: &Blocked) {
+        let is_hosted = self.approval.as_ref().is_some_and(|note| note.hosted);
+        if is_hosted && blocked.is_unanswered() {
+            self.verdict = Verdict::Ask;
+            return;
+        }
         self.verdict = Verdict::Block;
         self.record_mut().blocked = Some(blocked.into());
     }

@@ -10,8 +10,8 @@ use backstop_hooks::{
     ToolName,
 };
 use backstop_store::{
-    AmountArgument, ApprovalFilter, ApprovalRecord, ApprovalStatus, Asked, GrantPlace, GrantTarget, NewGrant,
-    PersonsAnswer, Store, Timestamp,
+    APPROVAL_ENDED, AmountArgument, ApprovalFilter, ApprovalRecord, ApprovalStatus, Asked, AuditFilter,
+    GrantPlace, GrantTarget, NewGrant, PersonsAnswer, Store, Timestamp,
 };
 
 use crate::support::*;
@@ -26,6 +26,7 @@ over_both_stores! {
     another_terminal_answers_where_nobody_sits,
     silence_denies_or_allows_as_asked,
     nobody_to_ask_is_a_denial_that_tells_no_way_to_answer,
+    what_the_host_ran_can_be_allowed_no_more,
     a_code_allows_the_same_call_once_and_only_once,
     a_code_does_not_reach_other_arguments_agents_or_conversations,
     a_code_reaches_the_agents_other_conversations_in_the_same_folder,
@@ -200,8 +201,43 @@ async fn nobody_to_ask_is_a_denial_that_tells_no_way_to_answer(store: Arc<dyn St
         assert_tells_no_way(&denied, &row);
         assert_eq!(told(&heard), [Resolution::Cancelled]);
         assert_eq!(row.state.status(), ApprovalStatus::Unattended);
+        // What is put to the host's own user is no block, and nobody knows here how it ends.
+        let hosted = matches!(attendance, Attendance::Host);
+        let (verdict, note) = (&verdict.receipt, verdict.receipt.approval.clone().unwrap());
+        assert_eq!((row.state.is_hosted(), note.hosted), (hosted, hosted));
+        let expected = match hosted {
+            true => (Verdict::Ask, None, true),
+            false => (Verdict::Block, Some(Resolution::Cancelled), false),
+        };
+        assert_eq!((verdict.verdict, note.resolution, verdict.blocked.is_none()), expected);
         heard.lock().unwrap().clear();
     }
+}
+
+/// The question about a call that the host put to its own user, and which it then ran.
+async fn what_the_host_ran_can_be_allowed_no_more(store: Arc<dyn Store>) {
+    let (engine, _) = asking(Arc::clone(&store), request());
+    let call = exec("ls");
+    let id = call.tool_call_id.clone().unwrap();
+    permit(&engine, "ls", &Attendance::Nobody).await.permit.unwrap_err();
+    permit(&engine, "ls", &Attendance::Host).await.permit.unwrap_err();
+    engine.host_ran(&context(), &"another".into()).await;
+    let other = CallContext { agent_id: Some("other".into()), ..context() };
+    engine.host_ran(&other, &id).await;
+    let states = async || rows(&store).await.into_iter().map(|row| row.state.status()).collect::<Vec<_>>();
+    assert_eq!(states().await, [ApprovalStatus::Unattended, ApprovalStatus::Unattended]);
+    for _ in 0..2 {
+        engine.host_ran(&context(), &id).await;
+    }
+    // The one that was put to nobody is another matter.
+    assert_eq!(states().await, [ApprovalStatus::Used, ApprovalStatus::Unattended]);
+    let ran = rows(&store).await.remove(0);
+    store.allow_later(&ran.id, &"me".into(), TTL, Timestamp::now()).await.unwrap_err();
+    let ended = AuditFilter { kind: Some(APPROVAL_ENDED.to_owned()), ..AuditFilter::default() };
+    let ended = store.audit(&ended, 0, 9).await.unwrap();
+    let ended: Vec<_> = ended.iter().map(|entry| entry.body.to_value()).collect();
+    assert_eq!(ended.len(), 1);
+    assert_eq!((&ended[0]["why"], &ended[0]["approval"]), (&"let-run".into(), &ran.id.as_str().into()));
 }
 
 const TTL: Duration = Duration::from_secs(600);
@@ -325,6 +361,7 @@ fn granted(hook: &str, expires_at: Timestamp) -> NewGrant {
             title: "May it run?".into(),
         },
         target: GrantTarget::Call { digest: tool_call_digest(&exec("ls")), facts: None },
+        origin: None,
         title: "May it run?".into(),
         created_by: "me".to_owned(),
         person: None,

@@ -128,7 +128,7 @@ async fn a_changed_call_is_a_call_of_its_own(store: Arc<dyn Store>) {
     let [first, second] = receipts.as_slice() else { panic!("{receipts:?}") };
     assert_eq!((first.verdict, first.judged), (Verdict::Block, Some(before)));
     let note = first.approval.as_ref().unwrap();
-    assert_eq!((note.resolution, note.substitute), (Resolution::Deny, Some(Substitute::Edit)));
+    assert_eq!((note.resolution, note.substitute), (Some(Resolution::Deny), Some(Substitute::Edit)));
     let written = serde_json::to_value(second).unwrap();
     assert_eq!((&written["judged"], &written["verdict"]), (&json!(after), &json!("pass")));
     let from = json!({ "approval": asked.id, "digest": before, "by": "ann" });

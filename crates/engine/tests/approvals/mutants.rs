@@ -130,6 +130,7 @@ fn grant_for(hook: &str) -> NewGrant {
             title: "May it run?".into(),
         },
         target: GrantTarget::Call { digest: tool_call_digest(&exec("ls")), facts: None },
+        origin: None,
         title: "May it run?".into(),
         created_by: "me".to_owned(),
         person: None,

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use backstop_engine::{
     ApprovalRoute, ApprovalSettings, AskFuture, Asker, Attendance, BlockCause, Engine, Routes, ToolVerdict,
+    Verdict,
 };
 use backstop_hooks::{
     ApprovalRequest, CallContext, Decision, FrontEnd, Ground, Requester, Resolution, TimeoutBehavior,
@@ -129,7 +130,10 @@ async fn whoever_sits_there_answers_only_if_asked(store: Arc<dyn Store>) {
 async fn a_question_for_others_is_not_put_to_the_user_of_a_client(store: Arc<dyn Store>) {
     let engine = engine(&store, settings([route(&["ann"], 1)]));
     for attendance in [Attendance::Host, Attendance::Nobody] {
-        let blocked = permit(&engine, "ls", &attendance).await.permit.unwrap_err();
+        let verdict = permit(&engine, "ls", &attendance).await;
+        assert_eq!(verdict.receipt.verdict, Verdict::Block);
+        assert!(!verdict.receipt.approval.as_ref().unwrap().hosted);
+        let blocked = verdict.permit.unwrap_err();
         let is_asked = matches!(blocked.cause, BlockCause::Approval { resolution: Resolution::Cancelled });
         assert!(!is_asked, "a client would ask its own user: {:?}", blocked.cause);
     }

@@ -125,7 +125,7 @@ pub(crate) fn reason(verdict: &ToolVerdict) -> String {
 }
 
 pub(crate) fn resolution(verdict: &ToolVerdict) -> Resolution {
-    verdict.receipt.approval.as_ref().unwrap().resolution
+    verdict.receipt.approval.as_ref().unwrap().resolution.unwrap()
 }
 
 /// The rows that there are, the newest first.

@@ -136,7 +136,7 @@ async fn law_04_a_new_question_is_put_to_the_human_and_no_earlier_answer_counts_
             assert_eq!((verdict.permit.is_ok(), times), (runs, 2), "{first:?} {second:?}");
             assert_eq!(told.lock().unwrap().len(), 2, "each question ends once");
             let note = verdict.receipt.approval.as_ref().unwrap();
-            assert_eq!(note.resolution, Resolution::from(second));
+            assert_eq!(note.resolution, Some(Resolution::from(second)));
         }
     }
 }

@@ -120,9 +120,9 @@ impl Tally {
             let Some(sum) = line(rules, rule.clone(), left_out) else { continue };
             sum.asked = sum.asked.saturating_add(1);
             let count = match approval.resolution {
-                Resolution::AllowOnce | Resolution::AllowAlways => &mut sum.allowed,
-                Resolution::Deny => &mut sum.denied,
-                Resolution::Timeout | Resolution::Cancelled => continue,
+                Some(Resolution::AllowOnce | Resolution::AllowAlways) => &mut sum.allowed,
+                Some(Resolution::Deny) => &mut sum.denied,
+                Some(Resolution::Timeout | Resolution::Cancelled) | None => continue,
             };
             *count = count.saturating_add(1);
         }

@@ -90,6 +90,7 @@ impl Stage {
             place: GrantPlace { workspace: Some(text.to_owned()), ..GrantPlace::default() },
             question,
             target: GrantTarget::Program { words: vec![text.to_owned()] },
+            origin: None,
             title: text.into(),
             created_by: text.to_owned(),
             person: None,

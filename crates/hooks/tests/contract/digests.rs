@@ -204,6 +204,53 @@ fn the_documented_vectors_hold() {
     );
 }
 
+/// The digest of a tool call with these arguments, which stand as they are in `docs/digests.md`.
+fn of_call(call: &str) -> String {
+    let value: Value = serde_json::from_str(call).unwrap();
+    let digest = Digest::of("tool_call", &value).to_string();
+    // Nothing but bytes, as another language computes it.
+    let digits: String =
+        h("tool_call", &[call.as_bytes()]).iter().map(|byte| format!("{byte:02x}")).collect();
+    assert_eq!(digest, format!("sha256:{digits}"), "{call} is not what is hashed");
+    digest
+}
+
+/// The vectors of `docs/digests.md` for tool calls, in the bytes that are hashed.
+#[test]
+fn the_documented_vectors_of_tool_calls_hold() {
+    let documented = include_str!("../../../../docs/digests.md");
+    for (call, digest) in [
+        (
+            r#"{"params":{"command":"ls"},"tool":"exec"}"#,
+            "5ecca76fa46f6325d472c960f0f8d03342a1dac08e77fc31d2fae5ad298f44f5",
+        ),
+        (
+            r#"{"called_as":"Bash","owner":"acme","params":{"command":"ls"},"tool":"exec"}"#,
+            "31f086b4c1323e33fea85f607896dcb12dd2fd1a1fe148fd7dfdc8a31aada401",
+        ),
+        (
+            r#"{"params":{"n":[9007199254740993,18446744073709551615,1,1.0,-0.0,0.00001,1e-6,1000000000000000.0,1e+16,1.5e+300]},"tool":"exec"}"#,
+            "8bde70a69eb26e29775f6721823084224197b179bc31a038ce430d5a5b8f5411",
+        ),
+        (
+            r#"{"params":{"~":1,"～":2,"😀":3},"tool":"exec"}"#,
+            "4cd374aeb44c7356439402f6e7c0b22e2912fc83cb8ca36b86c6f938fc8b2373",
+        ),
+    ] {
+        assert_eq!(of_call(call), format!("sha256:{digest}"));
+        assert!(documented.contains(call) && documented.contains(digest), "{call}");
+    }
+}
+
+/// Where numbers are doubles, these two are one.
+#[test]
+fn integers_beyond_two_to_the_53_are_told_apart() {
+    let of = |number: &str| of_call(&format!(r#"{{"params":{{"n":{number}}},"tool":"exec"}}"#));
+    let numbers = ["9007199254740992", "9007199254740993", "9007199254740992.0", "-9007199254740993"];
+    let digests: std::collections::BTreeSet<String> = numbers.into_iter().map(of).collect();
+    assert_eq!(digests.len(), numbers.len());
+}
+
 #[test]
 fn whatever_changes_in_a_conversation_changes_its_digest() {
     let all = event(documented());

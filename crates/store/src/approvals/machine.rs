@@ -208,6 +208,23 @@ pub(crate) fn cancel(record: &ApprovalRecord, why: Unanswered, now: Timestamp) -
     }
 }
 
+/// The tool has run, about which the program that made the call asked its own user.
+pub(crate) fn hosted_ran(record: &ApprovalRecord, now: Timestamp) -> Step<()> {
+    if !record.state.is_hosted() {
+        return Step::stay(());
+    }
+    let client = record.request.client.as_deref().unwrap_or("the program that made the call");
+    let allowance = Allowance {
+        decision: Decision::AllowOnce,
+        at: now,
+        by: format!("the user of {client}"),
+        people: BTreeSet::new(),
+        has_grants: false,
+        reach: Reach::WaitingCall,
+    };
+    Step::end(ApprovalState::Used { allowance, used_at: now }, Unanswered::LetRun, now, ())
+}
+
 /// The deadline may have passed.
 pub(crate) fn expire(record: &ApprovalRecord, now: Timestamp) -> Step<()> {
     match record.state {

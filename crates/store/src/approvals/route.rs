@@ -214,7 +214,7 @@ impl ApprovalRecord {
     /// and those that have allowed a call, are for that call.
     fn is_of_this_end(&self, vote: &Vote) -> bool {
         match &self.state {
-            ApprovalState::Unattended { at }
+            ApprovalState::Unattended { at, .. }
             | ApprovalState::TimedOut { at }
             | ApprovalState::Cancelled { at } => vote.at >= *at,
             ApprovalState::Allowed(allowance) | ApprovalState::Used { allowance, .. } => {

@@ -74,10 +74,13 @@ pub enum ApprovalState {
     Edited(Substitution),
     /// A human gave the result of the call, which does not run.
     Responded(Substitution),
-    /// Nobody could be asked.
+    /// Nobody could be asked here.
     Unattended {
         /// When.
         at: Timestamp,
+        /// Whether the program that made the call puts it to its own user, of whose answer nothing is known here.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        hosted: bool,
     },
     /// Nobody answered in time.
     TimedOut {
@@ -151,6 +154,11 @@ named! {
 }
 
 impl ApprovalState {
+    /// Returns whether the program that made the call puts it to its own user.
+    pub fn is_hosted(&self) -> bool {
+        matches!(self, Self::Unattended { hosted: true, .. })
+    }
+
     /// Returns which person brought it about, if one did.
     pub fn by(&self) -> Option<&str> {
         match self {

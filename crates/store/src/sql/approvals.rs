@@ -2,9 +2,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use backstop_hooks::{ApprovalId, Digest, RunId, SessionId};
+use backstop_hooks::{AgentId, ApprovalId, Digest, RunId, SessionId, ToolCallId};
 
 use super::db::tell_unread;
+use super::hosted::Hosted;
 use super::row::{AsJson, Count, Word, id as id_column, json, limit as limit_of, to_json};
 use super::spoilt::{Found, QUESTIONS, due, end_at_odds, end_spoilt, found, is_any_due, say_spoilt};
 use super::votes;
@@ -46,8 +47,39 @@ impl<D: Driver> ApprovalStore for SqlStore<D> {
         limits: &AskingLimits,
     ) -> Result<ApprovalRecord, CreateApprovalError> {
         let at = request.created_at;
-        let state = if unattended { ApprovalState::Unattended { at } } else { ApprovalState::Pending };
+        let hosted = false;
+        let state =
+            if unattended { ApprovalState::Unattended { at, hosted } } else { ApprovalState::Pending };
         self.add(request, state, *limits).await
+    }
+
+    async fn file_hosted_approval(
+        &self,
+        request: NewApproval,
+        limits: &AskingLimits,
+    ) -> Result<ApprovalRecord, CreateApprovalError> {
+        let state = ApprovalState::Unattended { at: request.created_at, hosted: true };
+        self.add(request, state, *limits).await
+    }
+
+    async fn end_hosted_approvals(
+        &self,
+        agent: &AgentId,
+        session: &SessionId,
+        call: &ToolCallId,
+        now: Timestamp,
+    ) -> Result<Vec<ApprovalRecord>, StoreError> {
+        let of = Hosted { agent: agent.clone(), session: session.clone(), call: call.clone() };
+        let looked = of.clone();
+        // Looking costs less than writing, and mostly there is nothing.
+        let found: Result<_, StoreError> = self.database.read(move |db| Ok(looked.found(db, now)?)).await;
+        if found?.is_empty() {
+            return Ok(Vec::new());
+        }
+        let write = move |db: &Db<'_>| {
+            Ok(step_all(db, of.found(db, now)?, |record| machine::hosted_ran(record, now))?)
+        };
+        self.database.write(Area::Questions, write).await
     }
 
     async fn refused_questions(&self, now: Timestamp) -> Result<Vec<RefusedQuestions>, StoreError> {
@@ -444,7 +476,10 @@ impl<D: Driver> SqlStore<D> {
                     let clause = "WHERE status = 'unattended' AND digest = ?1 AND session = ?2 ORDER BY row DESC LIMIT 32";
                     let (digest, session) = (request.digest.to_string(), request.session.as_str());
                     let known = readable(db, clause, &[&digest, &session])?;
-                    if let Some(known) = known.into_iter().find(|known| known.request.asks_as(&request)) {
+                    let is_same = |known: &ApprovalRecord| {
+                        known.request.asks_as(&request) && known.state.is_hosted() == state.is_hosted()
+                    };
+                    if let Some(known) = known.into_iter().find(is_same) {
                         return Ok(Ok(known));
                     }
                 }
@@ -598,7 +633,7 @@ pub(super) fn select(db: &Db<'_>, clause: &str, values: &[&dyn ToValue]) -> SqlR
 }
 
 /// As [`select`], without those that can't be read, which count for nothing.
-fn readable(db: &Db<'_>, clause: &str, values: &[&dyn ToValue]) -> SqlResult<Vec<ApprovalRecord>> {
+pub(super) fn readable(db: &Db<'_>, clause: &str, values: &[&dyn ToValue]) -> SqlResult<Vec<ApprovalRecord>> {
     db.readable(QUESTIONS, &select_sql(db, clause), values, record)
 }
 

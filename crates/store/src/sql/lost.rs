@@ -45,9 +45,10 @@ impl<D: Driver> SqlStore<D> {
             })
             .await;
         let mut lost = self.unended(read?).await?;
-        if lost.iter().any(|entry| is_set(entry, "unattended")) {
+        let has_no_end = |entry: &AuditEntry| is_set(entry, "unattended") || is_set(entry, "hosted");
+        if lost.iter().any(has_no_end) {
             let deleted = self.deleted_last().await?;
-            lost.retain(|entry| !is_set(entry, "unattended") || deleted.is_some_and(|last| entry.seq > last));
+            lost.retain(|entry| !has_no_end(entry) || deleted.is_some_and(|last| entry.seq > last));
         }
         if lost.is_empty() {
             return Ok(0);

@@ -5,12 +5,12 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
-use backstop_hooks::{ApprovalId, Decision, Severity, TimeoutBehavior};
+use backstop_hooks::{ApprovalId, Decision, Digest, Severity, TimeoutBehavior};
 use backstop_store::{
-    APPROVAL_ANSWERED, APPROVAL_ASKED, APPROVAL_ENDED, AnswerStore, ApprovalFilter, ApprovalReason,
-    ApprovalState, ApprovalStore as _, AskedPeople, AskingLimits, AuditEntry, AuditFilter,
-    CreateApprovalError, Deletion, DeletionCause, EditedFrom, Escalation, GrantPlace, NewApproval,
-    PersonName, Route, SqliteStore, Store, is_decision,
+    APPROVAL_ANSWERED, APPROVAL_ASKED, APPROVAL_ENDED, Always, AlwaysScope, AnswerStore, ApprovalFilter,
+    ApprovalReason, ApprovalState, ApprovalStore as _, AskedPeople, AskingLimits, AuditEntry, AuditFilter,
+    CreateApprovalError, Deletion, DeletionCause, EditedFrom, Escalation, GRANT_GIVEN, GRANT_REVOKED,
+    GrantPlace, NewApproval, PersonName, Route, SqliteStore, Store, Timestamp, allow_always, is_decision,
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -22,9 +22,12 @@ over_all_forms!(
     a_question_is_in_the_trail_and_nothing_of_its_words,
     who_was_to_answer_is_in_the_trail,
     what_makes_the_entry_too_large_is_named_and_left_out,
+    whoever_finds_a_question_finds_what_came_of_it,
+    an_answer_is_recorded_whatever_the_question_rests_on,
     a_question_that_nobody_answers_says_why,
     a_question_that_ended_in_time_or_waits_has_no_other_end,
     what_nobody_could_be_asked_says_so_and_has_no_end,
+    what_a_client_asks_its_own_user_says_so_and_ends_once_its_tool_has_run,
     a_question_that_is_refused_is_not_in_the_trail,
     a_deleted_session_ends_what_it_waits_for,
 );
@@ -61,7 +64,11 @@ async fn a_question_is_in_the_trail_and_nothing_of_its_words(store: &dyn Store) 
         tool_name: backstop_hooks::ToolName::new("Bash"),
         host: Some("hooks".to_owned()),
         client: Some("claude".to_owned()),
-        place: GrantPlace { workspace: Some("/work".to_owned()), ..GrantPlace::default() },
+        place: GrantPlace {
+            workspace: Some("/work".to_owned()),
+            requester: Some(json!(["slack", null, "ann"]).to_string()),
+            channel: None,
+        },
         reasons: vec![reason("b", &["net.send", "fs.rm"]), reason("a", &["net.send"]), reason("b", &[])],
         whole: Some(json!({ "command": "a secret command" }).into()),
         timeout_behavior: TimeoutBehavior::Allow,
@@ -89,7 +96,8 @@ async fn a_question_is_in_the_trail_and_nothing_of_its_words(store: &dyn Store) 
         json!({
             "approval": record.id, "digest": record.request.digest, "tool": "exec", "calledAs": "Bash", "toolCallId": "c1",
             "severity": "critical", "agent": "main", "sessionKey": "chat", "host": "hooks", "client": "claude", "workspace": "/work",
-            "hooks": ["a", "b"], "rules": ["fs.rm", "net.send"], "until": at(2_000), "silenceAllows": true, "editedFrom": "before",
+            "requester": { "channel": "slack", "senderId": "ann" }, "hooks": ["a", "b"], "rules": ["fs.rm", "net.send"],
+            "until": at(2_000), "silenceAllows": true, "editedFrom": "before",
         })
     );
     assert!(is_decision(&entry.kind, &body), "it is kept as long as decisions are");
@@ -99,9 +107,148 @@ async fn a_question_is_in_the_trail_and_nothing_of_its_words(store: &dyn Store) 
         AuditFilter { tool: Some("Bash".to_owned()), ..AuditFilter::default() },
         AuditFilter { agent: Some("main".to_owned()), ..AuditFilter::default() },
         AuditFilter { workspace: Some("/".to_owned()), ..AuditFilter::default() },
+        AuditFilter { who: Some("ann".to_owned()), ..AuditFilter::default() },
     ] {
         assert_eq!(store.audit(&filter, 0, 9).await.unwrap(), entries, "{filter:?}");
     }
+}
+
+/// What a question is found by, what came of it is found by as well.
+async fn whoever_finds_a_question_finds_what_came_of_it(store: &dyn Store) {
+    let rules = ["net.send"];
+    let asked = |command: &str, unattended: bool| {
+        let place = GrantPlace {
+            workspace: Some("/work".to_owned()),
+            requester: Some(json!(["slack", null, "ann"]).to_string()),
+            channel: Some(json!(["slack", "C1"]).to_string()),
+        };
+        let mut program = reason("a", &rules);
+        program.program = Some(vec!["git".to_owned(), "push".to_owned()]);
+        let asked = NewApproval {
+            host: Some("hooks".to_owned()),
+            client: Some("claude".to_owned()),
+            place,
+            reasons: vec![program],
+            expires_at: Timestamp::now().after(HOUR),
+            ..question(command)
+        };
+        async move { store.file_approval(asked, unattended, &AskingLimits::default()).await.unwrap() }
+    };
+    let denied = asked("denied", false).await;
+    store.resolve_approval(&denied.id, Decision::Deny, "bob", at(1_500)).await.unwrap();
+    let later = asked("later", true).await;
+    store.allow_later(&later.id, &"bob".into(), HOUR, at(1_500)).await.unwrap();
+    let ended = asked("ended", false).await;
+    store.cancel_approval(&ended.id, at(1_500)).await.unwrap();
+    let always = asked("always", false).await;
+    let scope = AlwaysScope::Program;
+    let scope = Always { scope, ttl: None, times: None };
+    let (_, grants) = allow_always(store, &always.id, &scope, &"bob".into()).await.unwrap();
+    store.revoke_grant(&grants[0].id, "carl", at(1_700)).await.unwrap();
+    let all = store.audit(&AuditFilter::default(), 0, 99).await.unwrap();
+    let kinds: Vec<&str> = all.iter().map(|entry| entry.kind.as_str()).collect();
+    let answers = [APPROVAL_ASKED, APPROVAL_ANSWERED, APPROVAL_ASKED, APPROVAL_ANSWERED];
+    let others =
+        [APPROVAL_ASKED, APPROVAL_ENDED, APPROVAL_ASKED, GRANT_GIVEN, APPROVAL_ANSWERED, GRANT_REVOKED];
+    assert_eq!(kinds, [&answers[..], &others[..]].concat());
+    for filter in [
+        AuditFilter { rule: Some("net.send".to_owned()), ..AuditFilter::default() },
+        AuditFilter { tool: Some("exec".to_owned()), ..AuditFilter::default() },
+        AuditFilter { agent: Some("main".to_owned()), ..AuditFilter::default() },
+        AuditFilter { workspace: Some("/".to_owned()), ..AuditFilter::default() },
+        AuditFilter { who: Some("ann".to_owned()), ..AuditFilter::default() },
+        AuditFilter { session: Some("s1".into()), ..AuditFilter::default() },
+    ] {
+        assert_eq!(store.audit(&filter, 0, 99).await.unwrap(), all, "{filter:?}");
+    }
+    for entry in &all {
+        let body = entry.body.to_value();
+        assert!(!body.to_string().contains("secret") && !body.to_string().contains("push"), "{body}");
+        assert!(is_decision(&entry.kind, &body), "{body}");
+    }
+    let about = json!({
+        "tool": "exec", "severity": "critical", "agent": "main", "host": "hooks", "client": "claude", "workspace": "/work",
+        "requester": { "channel": "slack", "senderId": "ann" }, "rules": ["net.send"], "by": "bob",
+    });
+    let with = |more: Value| {
+        let mut about = about.clone();
+        about.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        about
+    };
+    let said = |number: usize| all[number].body.to_value();
+    assert_eq!(
+        said(1),
+        with(json!({ "approval": denied.id, "digest": digest("denied"), "decision": "deny" }))
+    );
+    let until = at(1_500).after(HOUR);
+    assert_eq!(
+        said(3),
+        with(json!({
+            "approval": later.id, "digest": digest("later"), "decision": "allow-once", "laterUntil": until,
+        }))
+    );
+    let grant = &grants[0];
+    let of_grant = json!({
+        "grant": grant.id, "approval": always.id, "agent": "main", "tool": "exec", "workspace": "/work", "rules": ["net.send"],
+        "requester": { "channel": "slack", "senderId": "ann" }, "channel": { "provider": "slack", "id": "C1" },
+    });
+    let mut given = of_grant.clone();
+    given.as_object_mut().unwrap().extend([
+        ("hook".to_owned(), json!("a")),
+        ("covers".to_owned(), json!({ "program": Digest::of("program", &["git", "push"]) })),
+        ("until".to_owned(), json!(grant.granted.expires_at)),
+        ("times".to_owned(), json!(null)),
+        ("by".to_owned(), json!("bob")),
+    ]);
+    assert_eq!(said(7), given);
+    let mut revoked = of_grant;
+    revoked.as_object_mut().unwrap().insert("by".to_owned(), json!("carl"));
+    assert_eq!(said(9), revoked);
+}
+
+async fn what_a_client_asks_its_own_user_says_so_and_ends_once_its_tool_has_run(store: &dyn Store) {
+    let asked = || NewApproval { client: Some("claude".to_owned()), expires_at: at(9_000), ..question("ls") };
+    let limits = AskingLimits::default();
+    let hosted = store.file_hosted_approval(asked(), &limits).await.unwrap();
+    assert_eq!(
+        store.file_hosted_approval(asked(), &limits).await.unwrap().id,
+        hosted.id,
+        "it is one question"
+    );
+    // Where the same could be put to nobody, that is another matter.
+    let unattended = store.create_unattended_approval(asked()).await.unwrap();
+    assert_ne!(hosted.id, unattended.id);
+    let said = |entry: &AuditEntry| {
+        let is = |name: &str| entry.body.get(name) == Some(&json!(true));
+        (is("hosted"), is("unattended"))
+    };
+    assert_eq!(told(store).await.iter().map(said).collect::<Vec<_>>(), [(true, false), (false, true)]);
+    let (agent, session) = ("main".into(), "s1".into());
+    for (agent, session, call) in [("other", "s1", "c1"), ("main", "s2", "c1"), ("main", "s1", "c2")]
+        .map(|(a, s, c)| (a.into(), s.into(), c.into()))
+    {
+        assert!(store.end_hosted_approvals(&agent, &session, &call, at(3_000)).await.unwrap().is_empty());
+    }
+    let ended = store.end_hosted_approvals(&agent, &session, &"c1".into(), at(3_000)).await.unwrap();
+    let ids: Vec<_> = ended.iter().map(|record| record.id.clone()).collect();
+    assert_eq!(ids, std::slice::from_ref(&hosted.id));
+    assert_eq!(kinds(store, &hosted.id).await, [APPROVAL_ASKED, APPROVAL_ENDED]);
+    assert_eq!(told(store).await[2].body.get("why"), Some(&json!("let-run")));
+    // It ran, and is over; the other one can still be allowed.
+    store.allow_later(&hosted.id, &"me".into(), HOUR, at(3_100)).await.unwrap_err();
+    store.allow_later(&unattended.id, &"me".into(), HOUR, at(3_100)).await.unwrap();
+    assert!(store.end_hosted_approvals(&agent, &session, &"c1".into(), at(3_200)).await.unwrap().is_empty());
+}
+
+async fn an_answer_is_recorded_whatever_the_question_rests_on(store: &dyn Store) {
+    let rules: Vec<String> = (0..9_000).map(|number| format!("rule.{number}")).collect();
+    let rules: Vec<&str> = rules.iter().map(String::as_str).collect();
+    let asked = NewApproval { reasons: vec![reason("a", &rules)], ..question("ls") };
+    let record = store.create_approval(asked).await.unwrap();
+    store.resolve_approval(&record.id, Decision::AllowOnce, "ann", at(1_500)).await.unwrap();
+    let all = told(store).await;
+    let body = all.last().unwrap().body.to_value();
+    assert_eq!((&body["by"], &body["omitted"], body.get("rules")), (&json!("ann"), &json!(["rules"]), None));
 }
 
 fn people<const N: usize>(names: [&str; N]) -> AskedPeople {

@@ -66,6 +66,7 @@ fn grant(most_uses: u64) -> NewGrant {
         place: GrantPlace::default(),
         question: asked(),
         target: GrantTarget::Call { digest: digest("git push"), facts: None },
+        origin: None,
         title: "Push?".into(),
         created_by: "ann".to_owned(),
         person: None,

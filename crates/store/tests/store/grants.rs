@@ -4,6 +4,8 @@ use backstop_store::{
     GRANT_REVOKED, GrantId, GrantPlace, GrantQuery, GrantTarget, NewGrant, Store,
 };
 
+use serde_json::json;
+
 use crate::support::{at, digest, over_all_forms, question};
 
 over_all_forms!(
@@ -17,6 +19,7 @@ over_all_forms!(
     a_revoked_grant_is_listed_and_does_not_count,
     what_is_in_force_is_listed_behind_whatever_is_not,
     who_answers_grants_and_revokes_is_in_the_trail,
+    a_sum_is_in_the_trail_with_what_it_is_about,
     who_is_too_long_for_the_trail_is_cut_with_a_sign,
 );
 
@@ -41,6 +44,7 @@ pub(crate) fn grant(target: GrantTarget) -> NewGrant {
         place: place(),
         question: asked(),
         target,
+        origin: None,
         title: "Push?".into(),
         created_by: "ann".to_owned(),
         person: None,
@@ -249,6 +253,16 @@ async fn who_answers_grants_and_revokes_is_in_the_trail(store: &dyn Store) {
     assert_eq!(said, expected.map(|(kind, by)| (kind, by.into())));
     assert_eq!(entries[0].body.to_value()["decision"], "deny");
     store.verify_audit(None).await.unwrap();
+}
+
+async fn a_sum_is_in_the_trail_with_what_it_is_about(store: &dyn Store) {
+    let (argument, most, without) = ("amount".to_owned(), "10".parse().unwrap(), digest("without"));
+    let given = store.add_grant(grant(GrantTarget::Amount { argument, most, without })).await.unwrap();
+    let body = store.audit(&AuditFilter::default(), 0, 9).await.unwrap()[0].body.to_value();
+    assert_eq!(body["covers"], json!({ "sumOf": "amount", "most": "10", "without": without }));
+    // Whoever files grants by a program of their own names people in their own words, and such a grant comes of no question.
+    assert_eq!(body["requester"], json!({ "senderId": "ann" }));
+    assert_eq!((body.get("approval"), given.granted.origin), (None, None));
 }
 
 async fn who_is_too_long_for_the_trail_is_cut_with_a_sign(store: &dyn Store) {

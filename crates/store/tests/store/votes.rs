@@ -367,6 +367,7 @@ async fn each_vote_is_in_the_trail(store: &dyn Store) {
     let kinds: Vec<_> = said.iter().map(|(kind, _)| *kind).collect();
     assert_eq!(kinds, [APPROVAL_ASKED, APPROVAL_VOTED, APPROVAL_VOTED, APPROVAL_ANSWERED]);
     let (_, vote) = &said[2];
+    assert_eq!((&vote["agent"], &vote["tool"]), (&"main".into(), &"exec".into()));
     assert_eq!((&vote["person"], &vote["allowed"], &vote["needed"]), (&"bob".into(), &2.into(), &2.into()));
     assert_eq!(
         (&vote["digest"], &said[3].1["by"]),

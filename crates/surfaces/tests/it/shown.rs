@@ -1,5 +1,6 @@
 //! What is shown of a question where there is room for so much.
 
+use backstop_hooks::Severity;
 use backstop_store::{ApprovalReason, NewApproval, StartedProcess, Starts};
 use backstop_surfaces::{Shown, shown};
 use serde_json::json;
@@ -61,6 +62,19 @@ async fn whatever_is_missing_can_not_be_allowed() {
     let starts = Starts { more: 1, ..Starts::default() };
     let [bounded, _] = both(|asked| asked.starts = Some(starts)).await;
     assert!(bounded.is_cut && bounded.text.contains("and 1 more that it would start"), "{bounded:?}");
+}
+
+/// The gravest one stands in the first line, and each other one is as grave as its hook says.
+#[tokio::test]
+async fn each_reason_is_shown_as_grave_as_it_is() {
+    let asks = |severity: Severity| ApprovalReason { severity, ..reason("", 1) };
+    let [bounded, whole] =
+        both(|asked| asked.reasons = vec![asks(Severity::Critical), asks(Severity::Info)]).await;
+    for shown in [bounded, whole] {
+        let lines: Vec<&str> = shown.text.lines().filter(|line| line.starts_with("asked by ")).collect();
+        let [critical, info] = lines.as_slice() else { panic!("{shown:?}") };
+        assert!(critical.contains(" (CRITICAL): ") && info.contains(" (INFO): "), "{shown:?}");
+    }
 }
 
 #[tokio::test]

@@ -118,7 +118,8 @@ fn of_event(judged: JsonDispatch) -> Result<Found, Unjudged> {
     let (verdict, hooks) = match judged.receipt.verdict {
         Ended::Handled => (Verdict::Handled, said(&judged.receipt, Said::Handled)),
         Ended::Modify => (Verdict::Modify, writers(&judged.receipt)),
-        Ended::Block => (Verdict::Block, said(&judged.receipt, Said::Blocked)),
+        // No host is there to whom it would be left.
+        Ended::Block | Ended::Ask => (Verdict::Block, said(&judged.receipt, Said::Blocked)),
         Ended::Pass | Ended::Observed => (Verdict::Allow, Vec::new()),
         // Nobody waited for the end of it, so nobody knows.
         Ended::Dropped => return Err(Unjudged("the hooks were not waited for".to_owned())),

@@ -52,7 +52,7 @@ pub(in crate::commands) async fn run(
     }
     if !settings.remove && !settings.dry_run && settings.scope == Scope::User && !clients.is_empty() {
         // Before any entry demands it.
-        config::pin(surroundings)?;
+        config::pin(surroundings).await?;
     }
     let trail = if settings.dry_run { Trail::Unwanted } else { Trail::of(surroundings) };
     let mut exit = Exit::Success;

@@ -10,7 +10,7 @@ mod heard;
 pub(crate) mod install;
 pub(in crate::commands) mod line;
 mod machine;
-mod recorded;
+pub(in crate::commands) mod recorded;
 pub(crate) mod status;
 
 use std::path::{Path, PathBuf};

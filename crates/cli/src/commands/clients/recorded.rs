@@ -1,4 +1,5 @@
-//! What is done with the hooks in clients, in the audit trail: of which client, in which files, and who put them in or took them out.
+//! What is done with the hooks in clients, and with the pin by which they judge, in the audit trail: of which client, in which files, and who put
+//! them in or took them out.
 //!
 //! The entry is written once it is done. Where the trail can't tell of it, it is done nevertheless, since hooks that are there judge, and whoever
 //! may take them out can edit the same files by hand: it is said, and the command fails. Where the trail is, the operator's configuration
@@ -11,7 +12,7 @@ use std::sync::Arc;
 
 use backstop::clients::install::Plan;
 use backstop::store::{Durability, NewAuditEntry, Store, Timestamp};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::install::{Settings, verb};
 use super::scope_name;
@@ -21,7 +22,7 @@ use crate::output::Output;
 use crate::session::Surroundings;
 
 /// The trail to write in.
-pub(super) enum Trail {
+pub(in crate::commands) enum Trail {
     At(Arc<dyn Store>),
     /// The configuration wants none.
     Unwanted,
@@ -33,7 +34,7 @@ pub(super) enum Trail {
 
 impl Trail {
     /// Finds the trail.
-    pub(super) fn of(surroundings: &Surroundings) -> Self {
+    pub(in crate::commands) fn of(surroundings: &Surroundings) -> Self {
         let loaded = match surroundings.load_operators() {
             Ok(operators) => operators.loaded,
             Err(error) => return Self::Unknown(error.to_string()),
@@ -63,12 +64,36 @@ impl Trail {
             true => ("client.removed", "taken out"),
             false => ("client.installed", "installed"),
         };
-        let done = if failed_after.is_some() { format!("{done} in part") } else { done.to_owned() };
+        let in_part = if failed_after.is_some() { " in part" } else { "" };
+        let done = format!("the hooks of {} are {done}{in_part}", plan.client.title());
+        let files = plan.changes.iter().take(failed_after.unwrap_or(usize::MAX));
+        let files: Vec<_> = files
+            .map(|change| json!({ "path": change.path.display().to_string(), "action": verb(change) }))
+            .collect();
+        let mut body = json!({
+            "client": plan.client.name(), "scope": scope_name(settings.scope), "files": files,
+            "by": answerer::who("the command line"),
+        });
+        if let (true, Some(body)) = (failed_after.is_some(), body.as_object_mut()) {
+            body.insert("failed".to_owned(), true.into());
+        }
+        self.write(kind, body, &done, output).await
+    }
+
+    /// Says something in the trail that is done already.
+    ///
+    /// # Errors
+    ///
+    /// It is done, and the trail does not tell.
+    pub(in crate::commands) async fn write(
+        &self,
+        kind: &str,
+        body: Value,
+        done: &str,
+        output: &Output,
+    ) -> Result<(), Error> {
         let untold = |error: &dyn Display| {
-            let title = plan.client.title();
-            Error::Failed(format!(
-                "the hooks of {title} are {done}, but the audit trail can't tell so: {error}"
-            ))
+            Error::Failed(format!("{done}, but the audit trail can't tell so: {error}"))
         };
         let store = match self {
             Self::At(store) => store,
@@ -81,17 +106,6 @@ impl Trail {
             }
             Self::Shut(why) => return Err(untold(why)),
         };
-        let files = plan.changes.iter().take(failed_after.unwrap_or(usize::MAX));
-        let files: Vec<_> = files
-            .map(|change| json!({ "path": change.path.display().to_string(), "action": verb(change) }))
-            .collect();
-        let mut body = json!({
-            "client": plan.client.name(), "scope": scope_name(settings.scope), "files": files,
-            "by": answerer::who("the command line"),
-        });
-        if let (true, Some(body)) = (failed_after.is_some(), body.as_object_mut()) {
-            body.insert("failed".to_owned(), true.into());
-        }
         let (at, kind) = (Timestamp::now(), kind.to_owned());
         let entry = NewAuditEntry { at, kind, session: None, run: None, body: body.into() };
         store.append_audit_all(vec![entry], Durability::Now).await.map_err(|error| untold(&error))?;

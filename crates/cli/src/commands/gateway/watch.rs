@@ -74,7 +74,7 @@ impl ReceiptSink for Decisions {
                 }
             }
         }
-        let is_told = matches!(receipt.verdict, Verdict::Block | Verdict::Modify);
+        let is_told = matches!(receipt.verdict, Verdict::Block | Verdict::Modify | Verdict::Ask);
         let Log { format, level } = log::current();
         if !self.is_silent && is_told && level >= Level::Warn {
             match format {
@@ -131,7 +131,7 @@ fn decided(receipt: &Receipt) -> Vec<(&'static str, Value)> {
         ("verdict", json!(receipt.verdict)),
         ("hook", json!(block.and_then(|block| block.hook.as_ref()))),
         ("question", json!(approval.and_then(|approval| approval.id.as_ref()))),
-        ("resolution", json!(approval.map(|approval| approval.resolution))),
+        ("resolution", json!(approval.and_then(|approval| approval.resolution))),
         ("elapsedUs", json!(u64::try_from(receipt.elapsed.as_micros()).unwrap_or(u64::MAX))),
         ("judged", json!(receipt.judged)),
         ("traceId", json!(receipt.key.trace.map(|trace| trace.trace_id))),

@@ -76,7 +76,17 @@ impl<'e> Facts<'e> {
     }
 
     pub(super) fn who(&self) -> Option<&'e str> {
-        self.first(&["/by", "/user", "/requester/senderId", "/requester/accountId"])
+        self.by().or_else(|| self.requester())
+    }
+
+    /// Who did it.
+    pub(super) fn by(&self) -> Option<&'e str> {
+        self.first(&["/by", "/user"])
+    }
+
+    /// For whom it is.
+    pub(super) fn requester(&self) -> Option<&'e str> {
+        self.first(&["/requester/senderId", "/requester/accountId"])
     }
 
     pub(super) fn hook(&self) -> Option<&'e str> {

@@ -1,10 +1,12 @@
 //! An entry as a line for people.
 
 use backstop::CONFIGURATION_READ;
-use backstop::store::{APPROVAL_ASKED, APPROVAL_ENDED, PEER_CHECKPOINT, Timestamp};
+use backstop::clients::Client;
+use backstop::store::{APPROVAL_ANSWERED, APPROVAL_ASKED, APPROVAL_ENDED, PEER_CHECKPOINT, Timestamp};
 use jiff::tz::TimeZone;
 
 use super::facts::Facts;
+use crate::commands::config::CONFIGURATION_PINNED;
 use crate::output::{Paint, Style, one_line};
 
 /// The most characters of why.
@@ -71,16 +73,18 @@ fn why(facts: &Facts<'_>) -> String {
     if let Some(called) = facts.called_as() {
         parts.push(format!("called as {called}"));
     }
-    if let Some(who) = facts.who() {
-        parts.push(if facts.is_receipt() { format!("for {who}") } else { format!("by {who}") });
-    }
+    parts.extend(facts.by().map(|who| format!("by {who}")));
+    parts.extend(facts.requester().map(|who| format!("for {who}")));
     parts.join("; ")
 }
 
 fn judged(facts: &Facts<'_>) -> Vec<String> {
     let hook = facts.hook().unwrap_or("no hook");
     let asked = facts.text("/approval/substitute").or_else(|| facts.resolution());
-    let asked = asked.map(|resolution| format!("asked: {resolution}"));
+    let asked = match facts.flag("/approval/hosted") {
+        true => Some(format!("put to {}", own_user(facts))),
+        false => asked.map(|resolution| format!("asked: {resolution}")),
+    };
     let changed = facts.text("/editedFrom/by").map(|by| format!("changed by {by}"));
     let stopped = match facts.text("/blocked/cause") {
         Some("decision") => Some(hook.to_owned()),
@@ -108,18 +112,40 @@ fn short(digest: &str) -> String {
     if begin.len() == digest.len() { begin } else { format!("{begin}…") }
 }
 
+/// The moment that stands there.
+fn moment(facts: &Facts<'_>, pointer: &str) -> Option<String> {
+    let millis = facts.number(pointer).and_then(|millis| i64::try_from(millis).ok());
+    millis.map(Timestamp::from_millis).map(local)
+}
+
+/// Which call an answer is for: the one that waits, unless it says until when another one may begin.
+fn answered(facts: &Facts<'_>) -> String {
+    let later = moment(facts, "/laterUntil");
+    let later = later.map_or_else(String::new, |until| format!(": for one later call until {until}"));
+    format!("about {}{later}", facts.tool().unwrap_or("-"))
+}
+
+/// Whom a client asks by itself.
+fn own_user(facts: &Facts<'_>) -> String {
+    let client = facts.client().map(|name| match name.parse::<Client>() {
+        Ok(client) => client.title(),
+        Err(_) => name,
+    });
+    format!("the user of {}", client.unwrap_or("the client"))
+}
+
 /// What became of a question until now.
 fn waited(facts: &Facts<'_>) -> String {
-    let until =
-        facts.number("/until").and_then(|until| i64::try_from(until).ok()).map(Timestamp::from_millis);
     match facts.text("/why") {
         None if facts.flag("/unattended") => "nobody could be asked".to_owned(),
-        None => format!("waits until {}", until.map_or_else(|| "-".to_owned(), local)),
+        None if facts.flag("/hosted") => format!("put to {}", own_user(facts)),
+        None => format!("waits until {}", moment(facts, "/until").unwrap_or_else(|| "-".to_owned())),
         Some("deadline") if facts.flag("/silenceAllows") => {
             "nobody answered in time, so it passes".to_owned()
         }
         Some("deadline") => "nobody answered in time".to_owned(),
         Some("withdrawn") => "whoever asked does not wait any more".to_owned(),
+        Some("let-run") => format!("{} let it run", own_user(facts)),
         Some("run-ended") => "the run that asked is over".to_owned(),
         Some("session-deleted") => "its session was deleted".to_owned(),
         Some("lost") => "the database has nothing of it".to_owned(),
@@ -140,6 +166,9 @@ fn told(facts: &Facts<'_>) -> Vec<String> {
             let cause = facts.text("/cause").map_or_else(String::new, |cause| format!(": {cause}"));
             vec![format!("{policy}the configuration {} holds{cause}", short(text("/digest")))]
         }
+        CONFIGURATION_PINNED => {
+            vec![format!("hooks judge by the configuration {} from here on", short(text("/digest")))]
+        }
         kind if kind.starts_with("client.") => {
             let half = if facts.flag("/failed") { ", and failed half way" } else { "" };
             vec![format!("the hooks in {}, for this {}{half}", text("/client"), text("/scope"))]
@@ -147,6 +176,7 @@ fn told(facts: &Facts<'_>) -> Vec<String> {
         kind if kind.starts_with("plugin.") => {
             vec![format!("the plugin {} as {}", text("/plugin"), text("/hash"))]
         }
+        APPROVAL_ANSWERED => vec![answered(facts)],
         APPROVAL_ASKED | APPROVAL_ENDED => vec![format!("about {}: {}", text("/tool"), waited(facts))],
         "stop" => vec![format!("process {} ended", facts.entry.process)],
         "gap" => vec![format!("{} receipts are missing here", number("/lost"))],
@@ -271,20 +301,46 @@ mod tests {
         assert!(words("receipt", edited).contains("exec asked: edit"));
         let answer = json!({ "tool": "exec", "decision": "deny", "by": "ann@tty1" });
         assert_eq!(words("approval.answered", answer), "deny - approval.answered about exec; by ann@tty1");
-        let asked = json!({
-            "tool": "exec", "calledAs": "Bash", "agent": "claude", "host": "hooks", "rules": ["net.send"],
-            "until": 1_772_359_500_000_u64,
+        let later = json!({
+            "tool": "exec", "agent": "claude", "host": "hooks", "decision": "allow-once", "by": "ann@tty1", "rules": ["net.send"],
+            "requester": { "senderId": "bob" }, "laterUntil": 1_772_359_500_000_u64,
         });
         let until = local(Timestamp::from_millis(1_772_359_500_000));
         assert_eq!(
+            words(APPROVAL_ANSWERED, later),
+            format!(
+                "allow-once hooks/claude approval.answered about exec: for one later call until {until} by net.send; by ann@tty1; for bob"
+            )
+        );
+        let asked = json!({
+            "tool": "exec", "calledAs": "Bash", "agent": "claude", "host": "hooks", "rules": ["net.send"],
+            "until": 1_772_359_500_000_u64, "requester": { "senderId": "bob" },
+        });
+        assert_eq!(
             words(APPROVAL_ASKED, asked),
             format!(
-                "- hooks/claude approval.asked about exec: waits until {until} by net.send; called as Bash"
+                "- hooks/claude approval.asked about exec: waits until {until} by net.send; called as Bash; for bob"
             )
         );
         assert_eq!(
             words(APPROVAL_ASKED, json!({ "tool": "exec", "unattended": true })),
             "- - approval.asked about exec: nobody could be asked"
+        );
+        let hosted = json!({
+            "tool": "exec", "host": "hooks", "agentId": "claude", "client": "claude", "verdict": "ask", "point": "before_tool_call",
+            "approval": { "hosted": true, "rules": ["net.send"] },
+        });
+        assert_eq!(
+            words("receipt", hosted),
+            "ask hooks/claude exec put to the user of Claude Code by net.send"
+        );
+        assert_eq!(
+            words(APPROVAL_ASKED, json!({ "tool": "exec", "client": "claude", "hosted": true })),
+            "- - approval.asked about exec: put to the user of Claude Code"
+        );
+        assert_eq!(
+            words(APPROVAL_ENDED, json!({ "tool": "exec", "client": "claude", "why": "let-run" })),
+            "- - approval.ended about exec: the user of Claude Code let it run"
         );
         for (why, more, told) in [
             ("deadline", false, "nobody answered in time"),
@@ -307,6 +363,11 @@ mod tests {
         let read = words(CONFIGURATION_READ, json!({ "digest": hash, "cause": "SIGHUP" }));
         assert!(read.contains("the configuration 0123456789ab… holds: SIGHUP"), "{read}");
         assert!(words(CONFIGURATION_READ, json!({})).contains("the configuration - holds"));
+        let pinned = words(CONFIGURATION_PINNED, json!({ "digest": hash, "by": "ann" }));
+        assert!(
+            pinned.contains("hooks judge by the configuration 0123456789ab… from here on; by ann"),
+            "{pinned}"
+        );
         let peer = words(PEER_CHECKPOINT, json!({ "origin": "backstop/b", "entries": 7 }));
         assert!(peer.contains("the trail backstop/b of another gateway has 7 entries"), "{peer}");
         let removed = words("client.removed", json!({ "client": "codex", "scope": "user", "by": "ann" }));
@@ -325,6 +386,7 @@ mod tests {
             "client": hostile, "scope": hostile, "point": hostile, "verdict": hostile, "tool": hostile, "calledAs": hostile, "agentId": hostile, "host": hostile,
             "by": hostile, "rules": [hostile], "steps": [{ "hook": hostile, "said": hostile, "would": hostile, "wouldBy": [hostile] }],
             "blocked": { "cause": hostile, "hook": hostile }, "approval": { "resolution": hostile }, "why": hostile, "until": hostile,
+            "requester": { "senderId": hostile },
         });
         for kind in [
             "receipt",
@@ -334,6 +396,8 @@ mod tests {
             "unsigned",
             "tombstone",
             "client.removed",
+            CONFIGURATION_PINNED,
+            APPROVAL_ANSWERED,
             APPROVAL_ASKED,
             APPROVAL_ENDED,
         ] {

@@ -62,6 +62,8 @@ impl Trail {
             ..AuditFilter::default()
         };
         let denial = serde_json::to_value(Resolution::Deny).unwrap_or_default();
+        let cancelled = serde_json::to_value(Resolution::Cancelled).unwrap_or_default();
+        let cancelled = cancelled.as_str().unwrap_or_default().to_owned();
         let key = store.digest_key().cloned();
         let (mut receipts, mut denied, mut place) = (HashMap::new(), HashSet::new(), AuditPlace::END);
         let mut illegible = BTreeMap::new();
@@ -82,8 +84,10 @@ impl Trail {
                 }
                 // What an earlier answer decided, nobody answered.
                 let by_grant = entry.body.pointer("/approval/grants").is_some();
+                // What the client's own user said, nobody knows: the tape has it as given up.
+                let hosted = entry.body.pointer("/approval/hosted").map(|_| cancelled.clone());
                 if let (Some(id), Some(resolution), Some(judged), false) =
-                    (text("/id"), text("/approval/resolution"), text("/judged"), by_grant)
+                    (text("/id"), text("/approval/resolution").or(hosted), text("/judged"), by_grant)
                 {
                     receipts.insert(id, Asked { resolution, judged, workspace: text("/workspace") });
                 }

@@ -273,7 +273,8 @@ impl Word {
             Verdict::Modify => Self::Modify,
             Verdict::Handled => Self::Handled,
             Verdict::Observed => Self::Observed,
-            Verdict::Block | Verdict::Dropped => Self::Block,
+            // Whoever asks by the API has no user of its own to whom it would be left.
+            Verdict::Block | Verdict::Dropped | Verdict::Ask => Self::Block,
         }
     }
 }

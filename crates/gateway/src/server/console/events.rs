@@ -357,6 +357,7 @@ fn row(entry: &AuditEntry) -> Option<LiveRow> {
         _ => Decision::Other,
     };
     let approval = |name| at("approval").and_then(|approval| approval.get(name));
+    let is_hosted = approval("hosted").is_some();
     let rules = blocked.and_then(|blocked| blocked.pointer("/reason/rules")).or_else(|| approval("rules"));
     let rules = rules.and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
     let hook = blocked.and_then(|blocked| blocked.get("hook")).and_then(Value::as_str);
@@ -365,7 +366,10 @@ fn row(entry: &AuditEntry) -> Option<LiveRow> {
     let facts = [
         ("called as", text(at("calledAs"))),
         ("cause", text(blocked.and_then(|blocked| blocked.get("cause")))),
-        ("answer", text(approval("resolution"))),
+        (
+            "answer",
+            if is_hosted { "asks the client's user".to_owned() } else { text(approval("resolution")) },
+        ),
         ("question", text(approval("id"))),
         ("session", text(at("sessionId"))),
         ("run", text(at("runId"))),

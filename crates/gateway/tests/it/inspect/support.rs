@@ -92,6 +92,7 @@ pub(crate) fn grant(title: &str) -> NewGrant {
             title: title.into(),
         },
         target: GrantTarget::Rule,
+        origin: None,
         title: title.into(),
         created_by: "ann".to_owned(),
         person: None,

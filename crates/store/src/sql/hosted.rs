@@ -1,0 +1,28 @@
+//! Questions that the program that made the call puts to its own user.
+
+use backstop_hooks::{AgentId, SessionId, ToolCallId};
+
+use super::{Db, SqlResult, approvals};
+use crate::{ANSWERABLE, ApprovalRecord, Timestamp};
+
+/// A call about which its program may have asked its own user.
+#[derive(Clone)]
+pub(super) struct Hosted {
+    pub(super) agent: AgentId,
+    pub(super) session: SessionId,
+    pub(super) call: ToolCallId,
+}
+
+impl Hosted {
+    /// Returns the questions about it that are open.
+    pub(super) fn found(&self, db: &Db<'_>, now: Timestamp) -> SqlResult<Vec<ApprovalRecord>> {
+        // In these words: that is an index of its own.
+        let clause = "WHERE status = 'unattended' AND agent = ?1 AND expires_at >= ?2 AND session = ?3 \
+                      ORDER BY row DESC LIMIT 32";
+        let since = now.before(ANSWERABLE);
+        let values = [&self.agent.as_str() as _, &since as _, &self.session.as_str() as _];
+        let mut found = approvals::readable(db, clause, &values)?;
+        found.retain(|record| record.state.is_hosted() && record.request.call == self.call);
+        Ok(found)
+    }
+}
