@@ -296,7 +296,8 @@ pub(super) async fn judge(asked: Asked, waits: Waits, body: Judge) -> Result<Ans
     let engine = asked.engine()?.clone();
     let point = point(asked.name(), &engine)?;
     check_event(point, &body.event)?;
-    let context = context(holder, body.context, engine.store().digest_key())?;
+    let shared = &asked.shared.shared_folders;
+    let context = context(holder, body.context, engine.store().digest_key(), shared)?;
     let event = Value::Object(body.event);
     if point == PointId::BeforeToolCall {
         let event: ToolCallEvent =
