@@ -2,6 +2,7 @@
 
 mod answers;
 mod callbacks;
+mod keys;
 mod reads;
 mod streams;
 mod substitutes;

@@ -405,14 +405,14 @@ async fn tool_call(
     });
     let mut under_way = UnderWay { stage, task: Some(judging.abort_handle()) };
     match wait(&mut under_way.stage, patience).await? {
-        Stage::Made(made, _) => Ok(made.read(None).await?.decided(None).into()),
+        Stage::Made(made, _) => Ok(Answer::Made(made)),
         Stage::Asked(question) => {
             let stage = under_way.stage.clone();
             let (id, kept) = asked.shared.api.decisions.keep(whose(holder), under_way)?;
             if let Some(place) = callback {
                 place.call_when_made(holder, id.clone(), stage, kept);
             }
-            Ok(Answer {
+            Ok(Answer::Is {
                 status: StatusCode::ACCEPTED,
                 location: Some(format!("{PREFIX}decisions/{id}")),
                 body: pending(id, *question),
