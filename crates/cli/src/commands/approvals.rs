@@ -90,7 +90,7 @@ async fn show(answers: &Answers, name: &str, whole: bool, output: &Output) -> Re
     if !whole {
         return Ok(());
     }
-    let Some(all) = &record.request.whole else {
+    let Some(all) = record.request.whole.as_ref().filter(|_| record.request.unseen) else {
         let why = match record.request.unseen {
             true => "the arguments are too large to be kept, so they can't be shown whole, nor allowed",
             false => "all of the arguments are above",
@@ -195,7 +195,7 @@ pub(crate) fn question(record: &ApprovalRecord, people: &People, now: Timestamp,
         Severity::Warning => Style::Notice,
         Severity::Critical => Style::Bad,
     };
-    let call = serde_json::to_string_pretty(&request.preview).unwrap_or_default();
+    let call = serde_json::to_string_pretty(request.shown()).unwrap_or_default();
     let call: String = plain(&call).lines().map(|line| format!("    {line}\n")).collect();
     let mut text = format!(
         "{} {}\n",
