@@ -8,8 +8,8 @@ pub use backstop_gateway::{
     Interceptor, Label, Limits, Maker, Metrics, ModelRoute, NotReady, Observers, Operation, OperatorFiles,
     Outcome, Permission, Plan, Pricing, Provider, ProviderCall, Proxies, Quota, Quotas, Readiness, Recorder,
     ReloadedConfiguration, Renewed, RequestPart, RequestRecord, RequestSink, ServedPlugin, Settings,
-    ShownConfiguration, StartError, Timeouts, TokenAlgorithm, TokenCommand, TokenIssuer, Transparent,
-    TriedCall, Trust, Waiting, Word, openapi,
+    SharedFolders, ShownConfiguration, StartError, Timeouts, TokenAlgorithm, TokenCommand, TokenIssuer,
+    Transparent, TriedCall, Trust, Waiting, Word, openapi,
 };
 
 /// Inspection of live traffic by hooks.

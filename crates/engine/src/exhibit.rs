@@ -61,6 +61,17 @@ impl Exhibit<'_> {
         aside(size, || contained(|| self.call.nesting.descend(foreseen))).ok().flatten()
     }
 
+    /// Returns what is said of the call with its secrets masked, as in the question; `None` if it can't be shown.
+    pub(crate) fn masked(&self, said: &str) -> Option<String> {
+        let Some(masker) = self.snapshot.masker() else { return Some(said.to_owned()) };
+        let mask = || {
+            let mut said = Value::from(said);
+            masker.mask(&mut said);
+            said.as_str().map(str::to_owned)
+        };
+        aside(said.len(), || contained(|| self.call.nesting.descend(mask))).ok().flatten()
+    }
+
     /// The question with its arguments; `None` if it can't be shown.
     fn shown(&self, mut question: NewApproval, mut arguments: Value) -> Option<NewApproval> {
         question.starts = self.snapshot.foresight().and_then(|sees| sees.foresee(self.event, self.call));
@@ -158,10 +169,13 @@ fn masks_words(before: &str, shown: &str) -> bool {
     }
 }
 
+/// The question about a call of which nothing can be shown.
+pub(crate) const CONCEALED: &str = "run a call that can't be shown";
+
 /// Leaves a question of which nothing can be shown.
 fn conceal(question: &mut NewApproval) {
     tracing::error!(digest = %question.digest.short(), "a call can't be shown to people, so that it can only be denied");
-    question.title = Text::from("run a call that can't be shown");
+    question.title = Text::from(CONCEALED);
     question.description = Text::default();
     for reason in &mut question.reasons {
         (reason.title, reason.description, reason.program) = (Text::default(), Text::default(), None);

@@ -29,6 +29,7 @@
 //! metrics     views of records and receipts, as Prometheus has them
 //! error_body  failures in the error format of each wire
 //! inspect     hooks on requests and answers, as an Interceptor
+//! sight       what is seen of the disk for callers who may be on another machine
 //! ```
 //!
 //! Laws: *no request is accepted without a token; Backstop's tokens never leave, providers' keys never come back; what is not
@@ -62,6 +63,7 @@ mod record;
 mod route;
 mod server;
 mod settings;
+mod sight;
 mod upstream;
 
 pub use backstop_console::Exception;
@@ -85,3 +87,4 @@ pub use settings::{
     AwsCredentials, Cloud, Credential, Limits, ModelRoute, Pem, Pricing, Provider, Proxies, Settings,
     Timeouts, Tls, Trust, WebSockets,
 };
+pub use sight::SharedFolders;

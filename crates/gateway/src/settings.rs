@@ -20,6 +20,7 @@ use crate::endpoint::Family;
 use crate::identity::{PersonIssuer, TokenIssuer};
 use crate::operations::AllowedOperation;
 use crate::quota::Quotas;
+use crate::sight::SharedFolders;
 
 /// What a gateway is started with.
 #[derive(Clone, Debug)]
@@ -79,6 +80,8 @@ pub struct Settings {
     pub surfaces: Option<Arc<Desk>>,
     /// Servers that programs at the API can have called when a person has decided, by the names that their requests give.
     pub callbacks: BTreeMap<String, Arc<Callback>>,
+    /// Folders of this machine by which calls at the API are judged, where whoever asks works in them.
+    pub shared_folders: SharedFolders,
     /// What the API says of the configuration. Without it, it says nothing.
     pub configuration: Option<Arc<dyn Configuration>>,
     /// Who runs the own agent for people of the console. Without it, nobody talks with it there.
@@ -116,6 +119,7 @@ impl Settings {
             proxies: Proxies::default(),
             surfaces: None,
             callbacks: BTreeMap::new(),
+            shared_folders: SharedFolders::default(),
             configuration: None,
             chat: None,
         }

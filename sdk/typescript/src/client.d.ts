@@ -77,8 +77,8 @@ interface Waiting {
 export class Client {
   constructor(options?: ClientOptions);
   /**
-   * Has an event judged, and waits for the human who is asked. A ruling that blocks is returned, not thrown. `key` is an idempotency key;
-   * without it each call has one of its own, so that a connection that breaks asks nobody twice.
+   * Has an event judged, and waits for the human who is asked. A ruling that blocks is returned, not thrown. `key` is an idempotency key: that
+   * a tool call may run is told to it once (`Conflict`). Without it each call has one of its own, so that a connection that breaks asks nobody twice.
    * @throws {ApiError} where it could not be judged
    */
   judge<P extends keyof Points>(point: P, event: EventOf<P>, options?: Waiting & { key?: string }): Promise<Ruling>;

@@ -181,10 +181,11 @@ export class Client {
     return await this.#submit(point, event, { context, key, signal });
   }
 
-  async #submit(point, event, { context, key = crypto.randomUUID(), signal, substitutes } = {}) {
+  async #submit(point, event, { context, key, signal, substitutes } = {}) {
     signal?.throwIfAborted();
     const body = { event, context: this.#whose(context), substitutes };
-    const asking = this.#send("POST", `hooks/${encodeURIComponent(point)}`, { body, key });
+    const sent = { body, key: key ?? crypto.randomUUID(), renews: key === undefined };
+    const asking = this.#send("POST", `hooks/${encodeURIComponent(point)}`, sent);
     return new Ruling(await (signal ? this.#orGivenUp(asking, signal) : asking));
   }
 
@@ -353,7 +354,8 @@ export class Client {
     }
   }
 
-  async #send(method, path, { body, key, waitMs = 0, signal } = {}) {
+  /** `renews`: nobody but this request knows its key, so that it may be sent by another one, too. */
+  async #send(method, path, { body, key, renews = false, waitMs = 0, signal } = {}) {
     const headers = { authorization: `Bearer ${this.#token}`, accept: "application/json" };
     const text = body === undefined ? undefined : written(body);
     if (text !== undefined) {
@@ -375,7 +377,13 @@ export class Client {
         wasSent ||= !(error instanceof Unreachable);
         const isBroken = error instanceof Unavailable && error.status === undefined && isOnce && attempt++ < ATTEMPTS;
         const isUnderWay = error instanceof Conflict && error.kind === "under-way";
-        if (!isBroken && !isUnderWay) {
+        const wasTold = error instanceof Conflict && error.kind === "conflict" && attempt > 1 && renews;
+        if (wasTold) {
+          // The answer that was lost said that the call may run, which is said once. Nothing ran by it: it is judged once more.
+          headers["idempotency-key"] = crypto.randomUUID();
+          renews = false;
+        }
+        if (!isBroken && !isUnderWay && !wasTold) {
           // INVARIANT (failing is not passing): what was sent before may have been judged, or a human may be asked.
           const isUnclear = wasSent && error instanceof Unreachable;
           throw isUnclear ? new Unavailable(undefined, "unreachable", error.detail, { cause: error.cause }) : error;

@@ -13,11 +13,13 @@ use backstop_gateway::inspect::{
 };
 use backstop_gateway::{
     AllowedOperation, AwsCredentials, Cloud, Credential, Family, Limits, ModelRoute, Pem, Pricing, Provider,
-    Proxies, Settings, Timeouts, Tls, Trust, WebSockets,
+    Proxies, Settings, SharedFolders, Timeouts, Tls, Trust, WebSockets,
 };
+use backstop_guards::hooks::seen;
 use backstop_guards::limits::{Micros, Prices};
+use backstop_guards::real_path;
 use backstop_hooks::conversation::TokenUsage;
-use backstop_hooks::{AgentId, Secret};
+use backstop_hooks::{AgentId, Eyes, Secret, Seen};
 use backstop_trail::{VerifierKey, Witness};
 use uuid::Uuid;
 
@@ -181,6 +183,7 @@ pub fn gateway_settings(
         timeouts: timeouts(loaded),
         websockets: websockets(loaded),
         proxies: Proxies::of(environment),
+        shared_folders: shared_folders(loaded),
         ..Settings::new(token.unwrap_or_else(new_token))
     };
     for family in Family::ALL {
@@ -193,6 +196,25 @@ pub fn gateway_settings(
         settings.defaults.insert(family, asked);
     }
     Ok(settings)
+}
+
+/// The folders by which calls at the API are judged.
+fn shared_folders(loaded: &Loaded) -> SharedFolders {
+    let folders = loaded.config.gateway.api.shared_folders.iter();
+    SharedFolders::new(folders.map(|folder| folder.value.expose().to_owned()), Arc::new(OwnDisk))
+}
+
+/// The disk as this process sees it.
+struct OwnDisk;
+
+impl Eyes for OwnDisk {
+    fn file(&self, path: &str) -> Seen {
+        seen(path)
+    }
+
+    fn leads_to(&self, path: &str) -> Option<String> {
+        real_path(path)
+    }
 }
 
 /// The certificates of the listener.

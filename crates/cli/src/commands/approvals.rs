@@ -90,7 +90,7 @@ async fn show(answers: &Answers, name: &str, whole: bool, output: &Output) -> Re
     if !whole {
         return Ok(());
     }
-    let Some(all) = &record.request.whole else {
+    let Some(all) = record.request.whole.as_ref().filter(|_| record.request.unseen) else {
         let why = match record.request.unseen {
             true => "the arguments are too large to be kept, so they can't be shown whole, nor allowed",
             false => "all of the arguments are above",
@@ -109,11 +109,13 @@ async fn show(answers: &Answers, name: &str, whole: bool, output: &Output) -> Re
 
 async fn list(answers: &Answers, all: bool, output: &Output) -> Result<(), Error> {
     let now = Timestamp::now();
-    let mut records = answers.list(LISTED).await?;
+    let records = match all {
+        true => newest(answers, output).await?,
+        false => open(answers, output).await?,
+    };
     for refused in answers.refused().await? {
         output.say(&format!("note: {}", one_line(&refused.told(), 200)));
     }
-    records.retain(|record| all || is_open(record, now));
     if output.is_json() {
         let records: Vec<_> = records.iter().map(substitutes::without_given).collect();
         return Ok(output.json(&records)?);
@@ -149,6 +151,26 @@ async fn list(answers: &Answers, all: bool, output: &Output) -> Result<(), Error
     Ok(output.text(&table(&rows))?)
 }
 
+/// Those that can be answered. INVARIANT (closed world): a bound that leaves some out says so.
+async fn open(answers: &Answers, output: &Output) -> Result<Vec<ApprovalRecord>, Error> {
+    let (records, count) = answers.open(LISTED).await?;
+    match count.saturating_sub(records.len()) {
+        0 => {}
+        more => output.say(&format!("note: {more} more are not listed, which wait longer or wait no more")),
+    }
+    Ok(records)
+}
+
+/// The newest, whatever became of them.
+async fn newest(answers: &Answers, output: &Output) -> Result<Vec<ApprovalRecord>, Error> {
+    let mut records = answers.list(LISTED + 1).await?;
+    if records.len() > LISTED {
+        output.say("note: older ones are not listed");
+        records.truncate(LISTED);
+    }
+    Ok(records)
+}
+
 /// Whether an answer would count: the call waits, or it was refused because nobody answered, and may be made again.
 fn is_open(record: &ApprovalRecord, now: Timestamp) -> bool {
     let end = record.request.expires_at.after(ANSWERABLE);
@@ -173,7 +195,7 @@ pub(crate) fn question(record: &ApprovalRecord, people: &People, now: Timestamp,
         Severity::Warning => Style::Notice,
         Severity::Critical => Style::Bad,
     };
-    let call = serde_json::to_string_pretty(&request.preview).unwrap_or_default();
+    let call = serde_json::to_string_pretty(request.shown()).unwrap_or_default();
     let call: String = plain(&call).lines().map(|line| format!("    {line}\n")).collect();
     let mut text = format!(
         "{} {}\n",

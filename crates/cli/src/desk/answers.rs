@@ -27,6 +27,11 @@ pub(super) async fn answer(
             store.expire_approvals(now).await?;
             Reply::Questions(store.approvals(ApprovalFilter::All, limit.min(MOST_LISTED)).await?)
         }
+        Request::Open { limit } => {
+            store.expire_approvals(now).await?;
+            let open = store.open_approvals(now, 0, limit.min(MOST_LISTED)).await?;
+            Reply::Open(open.records, open.all)
+        }
         Request::Refused => Reply::Refusals(store.refused_questions(now).await?),
         Request::Find { name } => match store.find_approval(&name).await {
             Ok(record) => Reply::Question(record.into()),

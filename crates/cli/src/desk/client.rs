@@ -1,5 +1,6 @@
 //! The side of people: the questions of the database, or of all desks that are open.
 
+use std::cmp::Reverse;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -7,8 +8,8 @@ use std::time::Duration;
 
 use backstop::hooks::{ApprovalId, Decision};
 use backstop::store::{
-    Always, ApprovalRecord, FindApprovalError, Given, Grant, GrantId, People, RefusedQuestions, Store,
-    VoidGrant,
+    Always, ApprovalRecord, ApprovalState, FindApprovalError, Given, Grant, GrantId, People,
+    RefusedQuestions, Store, Timestamp, VoidGrant,
 };
 use rustix::process::getuid;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -66,8 +67,30 @@ impl Answers {
                 None => {}
             }
         }
-        all.sort_by_key(|record| std::cmp::Reverse(record.request.created_at));
+        all.sort_by_key(|record| Reverse(record.request.created_at));
         Ok(all)
+    }
+
+    /// At most `limit` questions that can be answered, those that wait first, and how many there are.
+    pub(crate) async fn open(&self, limit: usize) -> Result<(Vec<ApprovalRecord>, usize), Error> {
+        let (mut open, mut count) = (Vec::new(), 0);
+        for place in &self.places {
+            match place.ask(Request::Open { limit }).await? {
+                Some(Reply::Open(records, all)) => {
+                    open.extend(records);
+                    count += all;
+                }
+                Some(other) => return Err(other.unexpected()),
+                None => {}
+            }
+        }
+        // Each place has them in this order.
+        open.sort_by_key(|record| match record.state {
+            ApprovalState::Pending => (false, record.request.expires_at, Reverse(Timestamp::default())),
+            _ => (true, Timestamp::default(), Reverse(record.request.created_at)),
+        });
+        open.truncate(limit);
+        Ok((open, count))
     }
 
     /// How many questions were refused because their agents ask too much.

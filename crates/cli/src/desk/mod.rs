@@ -48,6 +48,8 @@ const MOST_LISTED: usize = 1_000;
 enum Request {
     /// All questions, the newest first.
     List { limit: usize },
+    /// Those that can be answered: those that wait first.
+    Open { limit: usize },
     /// How many were refused.
     Refused,
     /// The one that is meant by a code, an id, or the beginning of one.
@@ -80,6 +82,8 @@ struct Signed {
 #[serde(rename_all = "snake_case")]
 enum Reply {
     Questions(Vec<ApprovalRecord>),
+    /// Some questions, and how many there are.
+    Open(Vec<ApprovalRecord>, usize),
     Refusals(Vec<RefusedQuestions>),
     Question(Box<ApprovalRecord>),
     /// The question is answered, and this is granted.

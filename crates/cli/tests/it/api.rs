@@ -1,7 +1,8 @@
-//! The API of `backstop serve` about its configuration.
+//! The API of `backstop serve`: its configuration, and by what of the disk calls are judged.
 
 use std::io::{BufReader, Write as _};
 use std::net::TcpStream;
+use std::path::Path;
 
 use serde_json::{Value, json};
 
@@ -144,4 +145,78 @@ fn callers_are_listed_with_what_they_may_ask_and_what_they_used() {
     assert_eq!((status, &users["users"][0]["requests"]), (200, &json!(1)), "{users}");
     interrupt(&child);
     assert_eq!(done(child).code, Some(0));
+}
+
+/// Has a command judged, and gives the decision. Nobody answers what is asked.
+fn judged(server: &Value, token: &str, params: &Value, context: &Value) -> Value {
+    let event = json!({"toolName": "exec", "params": params});
+    let body = json!({"event": event, "context": context, "answerWithinMs": 1000});
+    let (status, ruling) = ask(server, token, ("POST", "hooks/before_tool_call?wait=30"), &body);
+    assert_eq!((status, &ruling["status"]), (200, &json!("decided")), "{ruling}");
+    ruling
+}
+
+fn agent_token(user: &User) -> String {
+    let made = user.run(&["--json", "token", "create", "--agent", "bot", "--scope", "judge"]).succeeded();
+    text(&made.json(), "token").to_owned()
+}
+
+#[test]
+fn callers_are_told_nothing_of_what_is_in_files_of_the_server() {
+    let user = User::new();
+    let folder = user.work();
+    std::fs::write(folder.join("start.sh"), "MARK=zebra-4711\n").unwrap();
+    let token = agent_token(&user);
+    let (child, server) = serve(&user);
+    let command = ". ./start.sh; git push --force \"$MARK\"";
+    let whole = format!(". {}/start.sh; git push --force \"$MARK\"", folder.display());
+    for (params, context) in [
+        (json!({"command": command}), json!({"workspaceDir": folder})),
+        (json!({"command": command, "workdir": folder}), json!({})),
+        (json!({"command": whole}), json!({"workspaceDir": "/"})),
+    ] {
+        let ruling = judged(&server, &token, &params, &context);
+        assert_eq!(ruling["verdict"], "block", "{ruling}");
+        assert!(!ruling.to_string().contains("zebra"), "{params} {context}: {ruling}");
+    }
+    interrupt(&child);
+    assert_eq!(done(child).code, Some(0));
+    let trail = user.trail();
+    assert!(!trail.is_empty() && trail.iter().all(|entry| !entry.to_string().contains("zebra")), "{trail:?}");
+}
+
+#[test]
+fn callers_are_judged_by_the_servers_files_only_where_the_operator_shares_them() {
+    let user = User::new();
+    let (folder, elsewhere) = (user.work(), user.path().join("elsewhere"));
+    std::fs::create_dir(&elsewhere).unwrap();
+    for folder in [&folder, &elsewhere] {
+        std::fs::write(folder.join("x.sh"), "echo hello\n").unwrap();
+    }
+    // A link in a shared folder shares nothing else.
+    std::os::unix::fs::symlink(&elsewhere, folder.join("out")).unwrap();
+    let token = agent_token(&user);
+    let verdicts = || {
+        let (child, server) = serve(&user);
+        let verdict = |folder: &Path, command: &str| {
+            let context = json!({"workspaceDir": folder});
+            judged(&server, &token, &json!({"command": command}), &context)["verdict"].clone()
+        };
+        let verdicts = [
+            verdict(&folder, "bash ./x.sh"),
+            verdict(&elsewhere, "bash ./x.sh"),
+            verdict(&folder, "bash ./out/x.sh"),
+            verdict(&folder.join("out"), "bash ./x.sh"),
+            verdict(&folder, "echo hello"),
+        ];
+        interrupt(&child);
+        assert_eq!(done(child).code, Some(0));
+        verdicts
+    };
+    assert_eq!(verdicts(), ["block", "block", "block", "block", "allow"]);
+    user.configure(&format!("gateway: {{api: {{shared_folders: ['{}']}}}}\n", folder.display()));
+    assert_eq!(verdicts(), ["allow", "block", "block", "block", "allow"]);
+    user.configure("gateway: {api: {shared_folders: [work]}}\n");
+    let refused = user.run(&["serve", "--port", "0"]);
+    assert!(refused.code == Some(2) && refused.err.contains("absolute path"), "{}", refused.whole());
 }

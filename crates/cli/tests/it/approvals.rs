@@ -2,9 +2,11 @@
 
 use std::process::Child;
 
+use backstop::hooks::{Decision, Digest};
+use backstop::store::{AnswerStore, ApprovalFilter, NewApproval, PersonsAnswer, SqliteStore, Timestamp};
 use serde_json::Value;
 
-use super::support::{ModelServer, User, done, snapshot, until};
+use super::support::{ModelServer, User, block_on, done, snapshot, until};
 
 /// A call that a human is asked about, and that does nothing but write a file.
 const ASKED: &str = r#"eval "$PLAN" || true; echo ran > ran.txt"#;
@@ -371,6 +373,46 @@ fn an_answer_to_a_killed_run_counts_once_for_the_resumed_call() {
     assert!(ran(&user), "the same call, resumed, runs on the answer");
     let list = user.run(&["approvals", "list", "--all", "--json"]).succeeded().json();
     assert_eq!(list[0]["state"]["status"], "used", "{list:#}");
+    assert_eq!(model.stop().code, Some(0));
+}
+
+/// How many questions are listed.
+const LISTED: usize = 200;
+
+#[test]
+fn a_question_that_waits_is_listed_however_many_came_and_ended_since() {
+    let (user, model) = scene(1);
+    let child = agent(&user, &["--wait-approvals"]);
+    let code = code(&waiting(&user));
+    let store: Box<dyn AnswerStore> =
+        Box::new(SqliteStore::new(user.path().join("data/backstop/backstop.db")));
+    let first = block_on(store.approvals(ApprovalFilter::All, 1)).unwrap().remove(0).request;
+    let later = block_on(async {
+        let mut later = Vec::new();
+        for number in 0..=LISTED {
+            let digest = Digest::of("tool_call", &number);
+            let another = NewApproval { digest, waiter: None, created_at: Timestamp::now(), ..first.clone() };
+            later.push(store.create_approval(another).await.unwrap().id);
+        }
+        later
+    });
+    // What ends first is first.
+    let listed = user.run(&["approvals", "list"]).succeeded();
+    assert!(listed.out.lines().nth(1).unwrap().contains(&code), "{}", listed.whole());
+    assert!(listed.err.contains("2 more are not listed"), "{}", listed.whole());
+    block_on(async {
+        for id in &later {
+            let no = PersonsAnswer::new(Decision::Deny, "a test", Timestamp::now());
+            store.answer_approval(id, no).await.unwrap();
+        }
+    });
+    let listed = user.run(&["approvals", "list"]).succeeded();
+    assert!(listed.out.contains(&code) && listed.out.lines().count() == 2, "{}", listed.whole());
+    let all = user.run(&["approvals", "list", "--all"]).succeeded();
+    assert_eq!(all.out.lines().count(), LISTED + 1, "{}", all.whole());
+    assert!(all.err.contains("older ones are not listed"), "{}", all.err);
+    user.run(&["approvals", "deny", &code]).succeeded();
+    done(child);
     assert_eq!(model.stop().code, Some(0));
 }
 

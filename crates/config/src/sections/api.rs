@@ -19,6 +19,9 @@ section! {
     pub struct GatewayApi {
         /// Servers that programs can have called when a person has decided, by the names that their requests give.
         callbacks ("callbacks"): Entries<Name, ApiCallback>, OperatorOnly;
+        /// Folders of this machine, as absolute paths, in which those who ask work as well: a call with such a `workspaceDir` is judged by the scripts and
+        /// links that are there. Whoever may ask may find out what is in them. Without them, calls are judged by no file.
+        shared_folders ("shared_folders"): Vec<Spanned<Text>>, OperatorOnly;
     }
 }
 
@@ -54,8 +57,15 @@ impl ApiCallback {
 }
 
 impl GatewayApi {
-    /// Checks what looks at all callbacks together.
+    /// Checks what looks at several of them together, and the folders.
     pub(super) fn check(&self, cx: &mut Reader<'_>) {
+        for folder in &self.shared_folders {
+            if !folder.value.expose().starts_with('/') {
+                let message = format!("`{}` is no absolute path", folder.value.as_written());
+                let problem = Problem::new(ProblemKind::BadValue, folder.at.clone(), message);
+                cx.report(problem.with_hint("a folder that is shared is named from the root"));
+            }
+        }
         for (index, (name, _)) in self.callbacks.iter().enumerate() {
             let text = name.value.as_str();
             let is_plain = text.len() <= LONGEST_NAME

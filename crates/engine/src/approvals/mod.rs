@@ -25,7 +25,7 @@ use std::time::Duration;
 
 use backstop_hooks::{
     ApprovalRequest, CallContext, Contained, DEFAULT_TIMEOUT, Decision, Digest, Reason, Resolution,
-    Substitute, Text, ToolCallId,
+    Substitute, ToolCallId,
 };
 use backstop_store::{
     AnswerStore, ApprovalRecord, ApprovalState, AskingLimits, ConsumeError, CreateApprovalError, EditedFrom,
@@ -40,7 +40,7 @@ pub(crate) use self::question::{digest_of_facts, session_of};
 use self::question::{end_within, query_of, question, rules_of, scope_of, told};
 use self::routes::Unroutable;
 pub use self::routes::{ApprovalRoute, Routes, ToldSurfaces};
-use crate::exhibit::Exhibit;
+use crate::exhibit::{CONCEALED, Exhibit};
 use crate::receipt::{ApprovalNote, BlockCause, Blocked, FailureKind};
 use crate::tool_call::tool_call_digest;
 
@@ -167,7 +167,7 @@ impl Approvals {
             queries,
             offered: question.allowed_decisions.clone(),
             digest,
-            title: question.title.clone(),
+            title: exhibit.masked(&question.title).unwrap_or_else(|| CONCEALED.to_owned()),
         };
         let answered = match routed {
             Ok(()) => Box::pin(self.answer(question, &asking, terms, &mut petition)).await,
@@ -200,7 +200,7 @@ impl Approvals {
         petition: &mut Petition,
     ) -> Result<Answered, AskError> {
         let Terms { attendance, earlier, .. } = terms;
-        let Asking { exhibit, requests, offered, .. } = asking;
+        let Asking { exhibit, offered, .. } = asking;
         let now = question.created_at;
         let offers_once = offered.contains(&Decision::AllowOnce);
         if earlier && let Some(grants) = self.granted(asking, now).await? {
@@ -241,7 +241,7 @@ impl Approvals {
                 false => "the call can't be allowed afterwards",
             };
             let told =
-                format!("approval needed: {}{}\n{circumstances}{way}", record.request.title, told(requests));
+                format!("approval needed: {}{}\n{circumstances}{way}", record.request.title, asking.told());
             let reason = Reason::fixed("approval.needed", told);
             return Ok(Answered::denied(Resolution::Cancelled, Some(record), reason));
         }
@@ -355,8 +355,9 @@ impl Approvals {
             Resolution::Timeout if silence_allows => None,
             Resolution::Timeout => {
                 let own = requests.iter().find_map(ApprovalRequest::reason_of_timeout);
-                let why = own.map_or_else(|| format!("approval timed out: {title}"), ToString::to_string);
-                let text = format!("{why}{}\n{BY_A_PERSON}", told(requests));
+                let why = own.and_then(|own| asking.exhibit.masked(own));
+                let why = why.unwrap_or_else(|| format!("approval timed out: {title}"));
+                let text = format!("{why}{}\n{BY_A_PERSON}", asking.told());
                 Some(Reason::fixed("approval.timed-out", text))
             }
             Resolution::Deny => {
@@ -487,7 +488,16 @@ struct Asking<'a> {
     offered: Vec<Decision>,
     /// Of the call.
     digest: Digest,
-    title: Text,
+    /// The question in one line, with its secrets masked.
+    title: String,
+}
+
+impl Asking<'_> {
+    /// Returns who asks, and why, for whoever made the call. INVARIANT (who is judged is told no more than who is asked): what the question does not
+    /// show is not in it.
+    fn told(&self) -> String {
+        self.exhibit.masked(&told(self.requests)).unwrap_or_default()
+    }
 }
 
 struct Answered {
@@ -527,7 +537,7 @@ impl Answered {
     /// Nobody may answer.
     fn unroutable(why: Unroutable, asking: &Asking<'_>) -> Self {
         tracing::warn!(%why, "a question about a tool call leads to nobody");
-        let told = format!("approval needed: {}{}\n{why}", asking.title, told(asking.requests));
+        let told = format!("approval needed: {}{}\n{why}", asking.title, asking.told());
         let mut denied = Self::denied(Resolution::Cancelled, None, Reason::fixed("approval.nobody", told));
         if let Some(blocked) = &mut denied.blocked {
             blocked.cause = BlockCause::Approval { resolution: Resolution::Deny };

@@ -1,6 +1,7 @@
 //! What people are shown of a call: all of it but its secrets, or nothing, and then they can't allow it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use backstop_engine::{Attendance, Engine, Foresight, Masker};
 use backstop_hooks::points::ToolCallEvent;
@@ -12,6 +13,7 @@ use crate::support::*;
 
 over_both_stores! {
     secrets_are_masked_wherever_people_would_read_them,
+    no_reason_says_what_a_question_hides,
     a_call_that_can_not_be_shown_is_not_allowed,
     what_a_call_would_start_is_told_without_asking,
     who_shows_a_call_is_told,
@@ -78,6 +80,26 @@ async fn secrets_are_masked_wherever_people_would_read_them(store: Arc<dyn Store
     let verdict = permit(&engine, "echo hunter2", &Human::says(Decision::AllowOnce)).await;
     let runs = verdict.permit.unwrap().redeem().unwrap();
     assert_eq!(runs.params.to_value(), json!({ "command": "echo hunter2" }));
+}
+
+async fn no_reason_says_what_a_question_hides(store: Arc<dyn Store>) {
+    let request = || ApprovalRequest::new("Say hunter2?", "It says hunter2.").unwrap();
+    let timed = || request().timeout(Duration::from_millis(20), TimeoutBehavior::Deny).unwrap();
+    let (nobody, deny, queue) = (Attendance::Nobody, Human::says(Decision::Deny), Attendance::Queue);
+    for (request, attendance) in [
+        (request(), &nobody),
+        (request(), &deny),
+        (timed(), &queue),
+        (timed().timeout_reason("nobody said hunter2"), &queue),
+    ] {
+        for masker in [Arc::new(Word) as Arc<dyn Masker>, Arc::new(Broken)] {
+            let (engine, _) = asking(Arc::clone(&store), request.clone());
+            with(&engine, Some(masker), None);
+            let verdict = permit(&engine, "echo hunter2", attendance).await;
+            let told = reason(&verdict);
+            assert!(!told.is_empty() && !told.contains("hunter2"), "{told}");
+        }
+    }
 }
 
 async fn a_call_that_can_not_be_shown_is_not_allowed(store: Arc<dyn Store>) {

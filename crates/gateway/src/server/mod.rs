@@ -60,6 +60,7 @@ use crate::record::labels::Labels;
 use crate::record::{Records, RequestSink};
 use crate::route::Routes;
 use crate::settings::{Limits, Settings, Timeouts, WebSockets};
+use crate::sight::SharedFolders;
 
 pub(crate) use answer::is_event_stream;
 use api::Api;
@@ -174,6 +175,8 @@ pub(crate) struct Shared {
     login: Option<Arc<Login>>,
     configuration: Option<Arc<dyn Configuration>>,
     chat: Option<Arc<dyn Chat>>,
+    /// By what of the disk calls at the API are judged.
+    shared_folders: SharedFolders,
     surfaces: Option<Arc<Desk>>,
     surface_posts: Arc<PostLimit>,
     sinks: Arc<[Arc<dyn RequestSink>]>,
@@ -250,6 +253,7 @@ impl Shared {
             login,
             configuration: settings.configuration.clone(),
             chat: settings.chat.clone(),
+            shared_folders: settings.shared_folders.clone(),
             surfaces: settings.surfaces.clone(),
             surface_posts,
             sinks,

@@ -2,6 +2,7 @@
 
 mod answers;
 mod callbacks;
+mod keys;
 mod reads;
 mod streams;
 mod substitutes;
@@ -595,8 +596,20 @@ async fn what_was_shown_in_part_can_be_allowed_once_all_was_shown() {
     let given = json!({"decision": "allow-once", "digest": record.request.digest});
     let answer = async || server.ask("POST", &format!("{path}/answer"), &person, Some(&given)).await;
     assert_eq!(answer().await.status(), 409);
+    let reader = server.person_named("bob", &[Scope::Read]).await;
+    let shown = async || server.ask("GET", &path, &reader, None).await.json();
+    let before = shown().await;
+    assert_eq!((&before["unseen"], &before["cut"]), (&true.into(), &true.into()));
+    assert_ne!(before["arguments"]["command"], long);
     let whole = server.ask("POST", &format!("{path}/whole"), &person, None).await.json();
-    assert_eq!((&whole["whole"]["command"], &whole["approval"]["unseen"]), (&long.into(), &false.into()));
+    let long = Value::from(long);
+    assert_eq!((&whole["whole"]["command"], &whole["approval"]["unseen"]), (&long, &false.into()));
+    // Nobody is shown a part as if it were all.
+    let after = shown().await;
+    assert_eq!((&after["arguments"]["command"], &after["cut"]), (&long, &false.into()));
+    let listed = server.ask("GET", "approvals", &reader, None).await.json();
+    assert_eq!(listed["approvals"][0]["cut"], true);
+    assert_ne!(listed["approvals"][0]["arguments"]["command"], long);
     assert_eq!(answer().await.status(), 200);
 }
 

@@ -101,6 +101,7 @@ fn granted() -> NewGrant {
             title: "Run this?".into(),
         },
         target: GrantTarget::Program { words: vec!["ls".to_owned()] },
+        origin: None,
         title: "Run this?".into(),
         created_by: "ann".to_owned(),
         person: None,

@@ -152,7 +152,8 @@ class _Flows:
         if substitutes:
             body["substitutes"] = list(substitutes)
         path = f"hooks/{quote(point, safe='')}"
-        return Ruling((yield Request("POST", path, body, key or uuid.uuid4().hex)) or {})
+        request = Request("POST", path, body, key or uuid.uuid4().hex, renews=not key)
+        return Ruling((yield request) or {})
 
     def _waited(self, ruling: Ruling, patience: Optional[float]) -> _Flow[Ruling]:
         """Waits until a decision is made, or gives it up."""
@@ -322,7 +323,8 @@ class Client(_Flows):
         """Has an event judged at a hook point, and waits for the human who is asked.
 
         A ruling that blocks is returned, not raised. ``key`` is an idempotency key: a request with one that is known is not judged
-        again. Without it each call has one of its own, so that a connection that breaks asks nobody twice.
+        again, and that a tool call may run is told to it once (:class:`~backstop.problems.Conflict`). Without it each call has one of
+        its own, so that a connection that breaks asks nobody twice.
 
         Raises :class:`~backstop.problems.ApiError` where it could not be judged.
         """

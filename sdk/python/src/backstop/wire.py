@@ -15,7 +15,8 @@ import socket
 import ssl
 import threading
 import time
-from dataclasses import dataclass
+import uuid
+from dataclasses import dataclass, replace
 from typing import Any, Dict, List, Optional
 from urllib.parse import quote, urlsplit
 
@@ -50,6 +51,8 @@ class Request:
     body: Optional[Dict[str, Any]] = None
     key: Optional[str] = None
     """Its idempotency key."""
+    renews: bool = False
+    """Whether it may be sent by another key, too: nobody but this request knows the one that it has."""
     wait: float = 0.0
     """How many seconds the server may take besides."""
 
@@ -100,7 +103,10 @@ class Wire:
                     raise error
                 attempt += 1
             except problems.Conflict as error:
-                if error.kind != "under-way":
+                if error.kind == "conflict" and attempt > 1 and request.renews:
+                    # The answer that was lost said that the call may run, which is said once. Nothing ran by it: it is judged once more.
+                    request = replace(request, key=uuid.uuid4().hex, renews=False)
+                elif error.kind != "under-way":
                     raise
                 was_sent = True
             if time.monotonic() + PAUSE >= end:

@@ -195,9 +195,15 @@ class TestClient(unittest.TestCase):
 
     def test_a_request_with_a_key_is_judged_once(self):
         event = {"toolName": "read", "params": {"path": "once"}}
-        first = self.client.judge("before_tool_call", event, key="a key")
-        again = self.client.judge("before_tool_call", event, key="a key")
-        self.assertEqual(first.raw, again.raw)
+        self.assertEqual(self.client.judge("before_tool_call", event, key="a key").verdict, "allow")
+        # A key permits nothing: that it may run is told once.
+        with self.assertRaises(Conflict) as problem:
+            self.client.judge("before_tool_call", event, key="a key")
+        self.assertEqual(problem.exception.kind, "conflict")
+        other = {"toolName": "exec", "params": {"command": ASKED}}
+        first, again = (self.client.submit("before_tool_call", other, key="another") for _ in range(2))
+        self.assertEqual((first.raw, first.is_pending), (again.raw, True))
+        self.client.cancel(first)
         with self.assertRaises(InvalidRequest) as problem:
             self.client.judge("before_tool_call", {**event, "params": {}}, key="a key")
         self.assertEqual(problem.exception.kind, "idempotency-key")
@@ -414,6 +420,20 @@ class TestWithoutServer(unittest.TestCase):
         Client(url, "bst_0_0").permit("read", {})
         keys = [line for text in received for line in text.splitlines() if line.startswith("idempotency-key")]
         self.assertEqual((len(keys), len(set(keys))), (2, 1))
+
+    def test_a_permit_that_was_lost_is_asked_for_anew(self):
+        told = json.dumps({"type": "urn:backstop:problem:conflict", "detail": "told before"})
+        body = json.dumps({"status": "decided", "verdict": "allow", "params": {}})
+        url, received = self.answering("", reply(409, told), reply(200, body))
+        Client(url, "bst_0_0").permit("read", {})
+        keys = [line for text in received for line in text.splitlines() if line.startswith("idempotency-key")]
+        self.assertEqual((keys[0] == keys[1], keys[1] == keys[2], len(keys)), (True, False, 3))
+        # Not without a connection that broke, not twice, and not by the key of whoever asks.
+        for answers, key in (([reply(409, told)], None), (["", *[reply(409, told)] * 2], None), (["", reply(409, told)], "k")):
+            url, received = self.answering(*answers)
+            with self.assertRaises(Conflict):
+                Client(url, "bst_0_0").judge("before_tool_call", {"toolName": "read", "params": {}}, key=key)
+            self.assertEqual(len(received), len(answers))
 
     def test_a_server_that_says_nothing_is_waited_for_within_bounds(self):
         listener = socket.create_server(("127.0.0.1", 0))

@@ -159,8 +159,15 @@ test("a call to which a person gave the result is not reported as one that ran",
 
 test("a request with a key is judged once", async () => {
   const event = { toolName: "read", params: { path: "once" } };
-  const [first, again] = [0, 1].map(() => client.judge("before_tool_call", event, { key: "a key" }));
-  assert.deepEqual((await first).raw, (await again).raw);
+  assert.equal((await client.judge("before_tool_call", event, { key: "a key" })).verdict, "allow");
+  // A key permits nothing: that it may run is told once.
+  const again = client.judge("before_tool_call", event, { key: "a key" });
+  await assert.rejects(again, (error) => error instanceof Conflict && error.kind === "conflict");
+  const asked = { toolName: "exec", params: { command: ASKED } };
+  const [one, same] = [0, 1].map(() => client.submit("before_tool_call", asked, { key: "another" }));
+  assert.deepEqual((await one).raw, (await same).raw);
+  assert.ok((await one).isPending);
+  await client.cancel(await one);
   const other = client.judge("before_tool_call", { ...event, params: {} }, { key: "a key" });
   await assert.rejects(other, (error) => error instanceof InvalidRequest && error.kind === "idempotency-key");
 });
@@ -325,6 +332,24 @@ test("a connection that breaks is no second request", async () => {
   assert.equal(keys.length, 2);
   assert.equal(new Set(keys).size, 1);
   server.close();
+});
+
+test("a permit that was lost is asked for anew", async () => {
+  const told = reply(409, JSON.stringify({ type: "urn:backstop:problem:conflict", detail: "told before" }));
+  const whole = reply(200, JSON.stringify({ status: "decided", verdict: "allow", params: {} }));
+  const server = await answering("", told, whole);
+  await new Client({ url: server.url, token: "bst_0_0" }).permit("read", {});
+  const keys = server.received.map((text) => /idempotency-key: (.*)\r/i.exec(text)[1]);
+  assert.deepEqual([keys.length, keys[0] === keys[1], keys[1] === keys[2]], [3, true, false]);
+  server.close();
+  // Not without a connection that broke, not twice, and not by the key of whoever asks.
+  for (const [answers, key] of [[[told], undefined], [["", told, told], undefined], [["", told], "k"]]) {
+    const server = await answering(...answers);
+    const asking = new Client({ url: server.url, token: "bst_0_0" }).judge("before_tool_call", { toolName: "read", params: {} }, { key });
+    await assert.rejects(asking, (error) => error instanceof Conflict && error.kind === "conflict");
+    assert.equal(server.received.length, answers.length);
+    server.close();
+  }
 });
 
 test("a server that says nothing is waited for within bounds", async () => {

@@ -119,8 +119,10 @@ pub(super) struct Approval {
     severity: Severity,
     /// Who asks, and why.
     reasons: Vec<Reason>,
-    /// The arguments, shortened for display.
+    /// The arguments, shortened for display. Once somebody who may answer was shown all of them, all of them where one question is asked for.
     arguments: Json,
+    /// Whether a part of them is left out here.
+    cut: bool,
     /// How many secrets in them are masked.
     masked: usize,
     /// What the call would start and touch, as far as it says so itself; nothing is decided by it.
@@ -278,6 +280,8 @@ impl Approval {
             severity: request.severity,
             reasons: request.reasons.iter().map(Reason::of).collect(),
             arguments: request.preview.clone(),
+            // What fits is not kept besides.
+            cut: request.unseen || request.whole.is_some(),
             masked: request.masked,
             starts: request.starts.clone(),
             unseen: request.unseen,
@@ -297,6 +301,15 @@ impl Approval {
             later_until,
             votes: record.standing(people, Timestamp::now()).map(Votes::of),
         }
+    }
+}
+
+impl Approval {
+    /// As [`of`](Self::of), with all of the arguments that people were shown. INVARIANT (what the human saw): what one person saw is shown to the others,
+    /// too, who may answer by it.
+    fn in_full(record: &ApprovalRecord, people: &People) -> Self {
+        let request = &record.request;
+        Self { arguments: request.shown().clone(), cut: request.unseen, ..Self::of(record, people) }
     }
 }
 
@@ -390,7 +403,7 @@ pub(super) async fn record(asked: &Asked) -> Result<ApprovalRecord, Problem> {
 
 /// Returns a question.
 pub(super) async fn get(asked: Asked, _: Empty, _: Empty) -> Result<Answer<Approval>, Problem> {
-    Ok(Approval::of(&record(&asked).await?, asked.engine()?.people()).into())
+    Ok(Approval::in_full(&record(&asked).await?, asked.engine()?.people()).into())
 }
 
 /// Shows all of the arguments to a person; if they may answer, the call can then be allowed.

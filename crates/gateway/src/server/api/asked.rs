@@ -21,6 +21,7 @@ use url::form_urlencoded;
 
 use super::super::Shared;
 use super::super::operators::Problem;
+use super::decisions::Made;
 use super::{Caller, LONGEST_WAIT, MOST_BYTES, PIECE};
 
 /// What is asked.
@@ -97,32 +98,53 @@ pub(super) fn without_values(error: &str) -> String {
 }
 
 /// What is replied.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct Reply {
-    pub(super) status: StatusCode,
-    pub(super) location: Option<String>,
-    /// `null` for nothing.
-    pub(super) body: Value,
+#[derive(Clone, Debug)]
+pub(super) enum Reply {
+    /// This.
+    Is {
+        status: StatusCode,
+        location: Option<String>,
+        /// `null` for nothing.
+        body: Value,
+    },
+    /// What was decided about a tool call, as it is when whoever asked is told.
+    Made(Arc<Made>),
 }
 
 /// A response in its own type.
 #[derive(Debug)]
-pub(super) struct Answer<T> {
-    pub(super) status: StatusCode,
-    pub(super) location: Option<String>,
-    pub(super) body: T,
+pub(super) enum Answer<T> {
+    /// This.
+    Is { status: StatusCode, location: Option<String>, body: T },
+    /// What was decided about a tool call.
+    Made(Arc<Made>),
 }
 
 impl<T> From<T> for Answer<T> {
     fn from(body: T) -> Self {
-        Self { status: StatusCode::OK, location: None, body }
+        Self::Is { status: StatusCode::OK, location: None, body }
     }
 }
 
 impl<T: Serialize> Answer<T> {
     pub(super) fn reply(self) -> Result<Reply, Problem> {
-        let body = serde_json::to_value(&self.body).map_err(|_| Problem::failed())?;
-        Ok(Reply { status: self.status, location: self.location, body })
+        Ok(match self {
+            Self::Is { status, location, body } => {
+                let body = serde_json::to_value(&body).map_err(|_| Problem::failed())?;
+                Reply::Is { status, location, body }
+            }
+            Self::Made(made) => Reply::Made(made),
+        })
+    }
+}
+
+impl Reply {
+    /// Returns how many bytes are kept where it is.
+    pub(super) fn bytes(&self) -> usize {
+        match self {
+            Self::Is { body, .. } => body.to_string().len(),
+            Self::Made(made) => made.bytes(),
+        }
     }
 }
 

@@ -44,6 +44,7 @@ pub(super) enum Stage {
 #[derive(Debug)]
 pub(super) struct Made {
     reading: Mutex<Reading>,
+    bytes: usize,
     /// Nobody is being called any more.
     called: Notify,
 }
@@ -65,8 +66,14 @@ enum Reading {
 
 impl Made {
     pub(super) fn new(verdict: ToolVerdict) -> Self {
+        let bytes = bytes_of(&verdict);
         let reading = Mutex::new(Reading::Fresh(Box::new(verdict)));
-        Self { reading, called: Notify::new() }
+        Self { reading, bytes, called: Notify::new() }
+    }
+
+    /// Returns about how many bytes it has.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
     }
 
     /// Returns what was decided. That something may run is told once: the permit is used by that. Where somebody is being called to be told
@@ -141,6 +148,13 @@ impl Made {
     fn reading(&self) -> MutexGuard<'_, Reading> {
         self.reading.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Returns about how many bytes a verdict has: those of the call and of its record.
+fn bytes_of(verdict: &ToolVerdict) -> usize {
+    let call = verdict.permit.as_ref().map_or(&verdict.event, |permit| permit);
+    let receipt = serde_json::to_string(&verdict.receipt).unwrap_or_default();
+    call.params.to_value().to_string().len().saturating_add(receipt.len())
 }
 
 /// Somebody is being called. Whoever could not be told leaves the decision to those who ask.

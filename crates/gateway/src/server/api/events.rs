@@ -11,6 +11,7 @@ use serde_json::{Map, Value, json};
 use super::super::operators::Problem;
 use super::asked::without_values;
 use crate::access::Holder;
+use crate::sight::SharedFolders;
 
 /// The hex digits of a digest in the name of a session.
 const NAME_DIGITS: usize = 32;
@@ -60,11 +61,12 @@ fn check(what: &str, given: &Map<String, Value>, known: &[String]) -> Result<(),
 
 /// Returns whose an event is. The agent and the requester are the token's, whatever the event says, so that nobody takes what was allowed
 /// to somebody else; names of sessions are the agent's own: their digests stand for them, since receipts and questions repeat them. They are keyed where those
-/// in the trail are.
+/// in the trail are. The disk of this machine is seen as far as it is shared with whoever works in that folder.
 pub(super) fn context(
     holder: &Holder,
     given: Option<Map<String, Value>>,
     digest_key: Option<&Arc<DigestKey>>,
+    shared: &SharedFolders,
 ) -> Result<CallContext, Problem> {
     let given = given.unwrap_or_default();
     check("context", &given, &CONTEXT_KEYS)?;
@@ -94,6 +96,7 @@ pub(super) fn context(
         message_provider: None,
         session_id: Some(SessionId::new(session)),
         session_key: Some(SessionKey::new(key)),
+        sight: shared.sight(given.workspace_dir.as_deref()),
         ..given
     })
 }
@@ -119,7 +122,7 @@ mod tests {
         let key = |name: &str| Arc::new(DigestKey::create(&folder.path().join(name)).unwrap());
         let named = |key: Option<&Arc<DigestKey>>| {
             let given = json!({ "sessionId": "s1" }).as_object().cloned();
-            let context = context(&holder, given, key).unwrap();
+            let context = context(&holder, given, key, &SharedFolders::default()).unwrap();
             let (session, conversation) = (context.session_id.unwrap(), context.session_key.unwrap());
             [session.as_str().to_owned(), conversation.as_str().to_owned()]
         };

@@ -1,7 +1,9 @@
 //! Idempotency keys: a request that is sent twice is done once.
 //!
-//! The law: *a key belongs to one token and one request.* Who brings it again with the same request gets the same response, or is
-//! told that the first is still being answered; with another request it is refused. A request that failed may be tried again.
+//! The laws: *a key belongs to one token and one request.* Who brings it again with the same request gets the same response, or is
+//! told that the first is still being answered; with another request it is refused. A request that failed may be tried again. *A key permits nothing*: of a
+//! decision about a tool call the decision is kept and no response, so that what it was judged by is looked at when somebody is told, and
+//! that the call may run is told once ([`Made::read`](super::decisions::Made::read)).
 //!
 //! Limits: for each token [`MOST_KEYS`] keys and [`MOST_KEPT`] bytes of responses, of which the oldest go first, since programs send a key
 //! with every request; a response of more than [`MOST_BYTES`] is answered and not kept, and the log says so.
@@ -120,7 +122,7 @@ impl Idempotency {
         // Whoever goes, or fails, leaves the key free.
         let mut open = Open { kept: self, caller, key, is_done: false };
         let reply = act().await?;
-        let bytes = reply.body.to_string().len();
+        let bytes = reply.bytes();
         if bytes <= MOST_BYTES {
             if let Some(keys) = self.all().get_mut(caller) {
                 keys.answer(key, reply.clone(), bytes);
@@ -189,10 +191,12 @@ mod tests {
     use super::*;
 
     async fn ask(kept: &Idempotency, caller: &str, key: usize, says: &str) -> Result<Value, Problem> {
-        let reply = Reply { status: StatusCode::OK, location: None, body: json!(says) };
+        let reply = Reply::Is { status: StatusCode::OK, location: None, body: json!(says) };
         let request = ("POST", key.to_string(), &b""[..]);
-        let told = kept.once(caller, &key.to_string(), request, async || Ok(reply)).await?;
-        Ok(told.body)
+        match kept.once(caller, &key.to_string(), request, async || Ok(reply)).await? {
+            Reply::Is { body, .. } => Ok(body),
+            Reply::Made(_) => panic!("no call was judged"),
+        }
     }
 
     #[tokio::test]

@@ -299,7 +299,8 @@ pub(super) async fn judge(asked: Asked, waits: Waits, body: Judge) -> Result<Ans
     check_event(point, &body.event)?;
     // INVARIANT (one reading): two calls that whoever runs them tells apart have no digest in common.
     asked.check_numbers()?;
-    let context = context(holder, body.context, engine.store().digest_key())?;
+    let shared = &asked.shared.shared_folders;
+    let context = context(holder, body.context, engine.store().digest_key(), shared)?;
     let event = Value::Object(body.event);
     if point == PointId::BeforeToolCall {
         let event: ToolCallEvent =
@@ -407,14 +408,14 @@ async fn tool_call(
     });
     let mut under_way = UnderWay { stage, task: Some(judging.abort_handle()) };
     match wait(&mut under_way.stage, patience).await? {
-        Stage::Made(made, _) => Ok(made.read(None).await?.decided(None).into()),
+        Stage::Made(made, _) => Ok(Answer::Made(made)),
         Stage::Asked(question) => {
             let stage = under_way.stage.clone();
             let (id, kept) = asked.shared.api.decisions.keep(whose(holder), under_way)?;
             if let Some(place) = callback {
                 place.call_when_made(holder, id.clone(), stage, kept);
             }
-            Ok(Answer {
+            Ok(Answer::Is {
                 status: StatusCode::ACCEPTED,
                 location: Some(format!("{PREFIX}decisions/{id}")),
                 body: pending(id, *question),

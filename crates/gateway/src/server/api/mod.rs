@@ -229,7 +229,7 @@ async fn answered(
         () = ended => Err(Problem::denied(Denied::Token)),
         done = async {
             match &route.handle {
-                Handle::Once(handle) => Ok(response(once(handle, &head, asked).await?)),
+                Handle::Once(handle) => told_now(once(handle, &head, asked).await?).await,
                 Handle::Stream(handle) => handle(asked).await,
             }
         } => done,
@@ -264,8 +264,20 @@ fn caller(shared: &Shared, head: &Parts) -> Result<Caller, Problem> {
     shared.access.check(&head.headers).map(|()| Caller::Operator).map_err(|_| Problem::api_token())
 }
 
-fn response(reply: Reply) -> Response<AnswerBody> {
-    let Reply { status, location, body } = reply;
+/// Makes a response of a reply. INVARIANT (a permit is used where it is read): that a call may run is read here, on the connection of whoever is told: what
+/// nobody waits for any more is told to whoever asks next.
+async fn told_now(reply: Reply) -> Result<Response<AnswerBody>, Problem> {
+    let (status, location, body) = match reply {
+        Reply::Is { status, location, body } => (status, location, body),
+        Reply::Made(made) => {
+            let decision = made.read(None).await?.decided(None);
+            (StatusCode::OK, None, serde_json::to_value(decision).map_err(|_| Problem::failed())?)
+        }
+    };
+    Ok(response(status, location, &body))
+}
+
+fn response(status: StatusCode, location: Option<String>, body: &Value) -> Response<AnswerBody> {
     let mut response = match body {
         Value::Null => {
             let mut empty = Response::new(AnswerBody::whole(bytes::Bytes::new()));

@@ -13,14 +13,13 @@
 //! Limits: programs, servers and webhooks among the hooks in force are asked, as they are about every call.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use backstop_console::{TextProblem, Trial, Tried, Typed, trial};
 use backstop_engine::{Engine, tool_call_digest};
 use backstop_hooks::points::ToolCallEvent;
-use backstop_hooks::{AgentId, CallContext, Digest, Eyes, Params, Seen, Sight, ToolName};
+use backstop_hooks::{AgentId, CallContext, Digest, Eyes, Params, Sight, ToolName};
 use backstop_store::{AccessTokenId, AuditBody, Durability, NewAuditEntry, Timestamp};
 use http::StatusCode;
 use serde_json::{Value, json};
@@ -33,6 +32,7 @@ use super::sessions::Seat;
 use super::signing::who;
 use super::{Answer, PageError, PageRequest, html};
 use crate::configuration::{Configuration, ConfigurationProblem, TriedCall};
+use crate::sight::Closed;
 
 /// The tool of a command that is given without one.
 const SHELL: &str = "exec";
@@ -78,32 +78,6 @@ impl Trials {
         last.insert(token.clone(), Instant::now());
         drop(last);
         self.places.try_acquire().map_err(|_| PageError::Busy)
-    }
-}
-
-/// Sees nothing of the disk: what is in a file can't be told, and a path leads where it says, as if there were no links.
-#[derive(Default)]
-struct Closed {
-    /// Whether somebody wanted to see a file.
-    was_asked: AtomicBool,
-}
-
-impl Eyes for Closed {
-    fn file(&self, _: &str) -> Seen {
-        self.was_asked.store(true, Ordering::SeqCst);
-        Seen::Unreadable
-    }
-
-    fn leads_to(&self, path: &str) -> Option<String> {
-        let mut parts = Vec::new();
-        for part in path.split('/') {
-            match part {
-                "" | "." => {}
-                ".." => drop(parts.pop()),
-                part => parts.push(part),
-            }
-        }
-        Some(format!("/{}", parts.join("/")))
     }
 }
 
@@ -160,7 +134,7 @@ pub(super) async fn judge(request: &PageRequest<'_>, form: &Form) -> Answer {
     let reviewed = request.engine.review_tool_call(event.clone(), &call, true).await;
     let starts = request.engine.would_start(&reviewed.event, &call);
     let hooks = request.engine.registry().list();
-    let wants_files = eyes.was_asked.load(Ordering::SeqCst);
+    let wants_files = eyes.was_asked();
     let tried = Tried { reviewed, starts, hooks, unasked: Vec::new(), variables: Vec::new(), wants_files };
     let other = match other {
         None => None,
@@ -193,7 +167,7 @@ fn other(request: &PageRequest<'_>, typed: &Typed) -> Result<Option<Arc<dyn Conf
 
 fn of_call(tried: TriedCall, eyes: &Closed) -> Tried {
     let TriedCall { reviewed, starts, hooks, unasked, variables } = tried;
-    Tried { reviewed, starts, hooks, unasked, variables, wants_files: eyes.was_asked.load(Ordering::SeqCst) }
+    Tried { reviewed, starts, hooks, unasked, variables, wants_files: eyes.was_asked() }
 }
 
 fn told(problems: Vec<ConfigurationProblem>) -> Vec<TextProblem> {
