@@ -88,6 +88,13 @@ impl SharedFolders {
         }
     }
 
+    /// Returns how the disk is seen for calls that a model makes behind the proxy. Where a client works is not known there, and the call may name any
+    /// folder: files of shared folders are read, and no others. Where a path leads is looked at on this machine, since whoever is judged may well be
+    /// here, and a link to what is secret must not pass for a file.
+    pub fn proxied(&self) -> Sight {
+        Sight::through(Arc::new(Proxied(self.clone())))
+    }
+
     /// Returns the eyes of whoever works in a folder, if it is shared.
     fn within(&self, folder: &str) -> Option<Within> {
         if self.folders.is_empty() {
@@ -99,6 +106,27 @@ impl SharedFolders {
             let names = vec![plain(folder), plain(written), shared.clone()];
             Some(Within { shared, names, disk: Arc::clone(&self.disk) })
         })
+    }
+}
+
+/// Sees where all paths lead, and what is in files of shared folders.
+struct Proxied(SharedFolders);
+
+impl Eyes for Proxied {
+    fn file(&self, path: &str) -> Seen {
+        let SharedFolders { folders, disk } = &self.0;
+        if folders.is_empty() {
+            return Seen::Unreadable;
+        }
+        let shared = || folders.iter().filter_map(|folder| disk.leads_to(folder));
+        match disk.leads_to(path) {
+            Some(real) if shared().any(|shared| is_in(&real, &shared)) => disk.file(&real),
+            Some(_) | None => Seen::Unreadable,
+        }
+    }
+
+    fn leads_to(&self, path: &str) -> Option<String> {
+        self.0.disk.leads_to(path)
     }
 }
 
@@ -197,6 +225,26 @@ mod tests {
         ] {
             assert_eq!(sees(folders, folder, path), None, "{folders:?} {folder:?} {path}");
         }
+    }
+
+    #[test]
+    fn behind_the_proxy_only_shared_files_are_read_and_links_are_followed() {
+        let sees = |folders: &[&str], path: &str| match shared(folders).proxied().lent().unwrap().file(path) {
+            Seen::Text(text) => Some(text),
+            Seen::Missing | Seen::Unreadable => None,
+        };
+        assert_eq!(sees(&["/srv"], "/home/a/x").as_deref(), Some("/srv/a/x"));
+        assert_eq!(sees(&["/mnt"], "/srv/a/x").as_deref(), Some("/srv/a/x"));
+        for (folders, path) in [
+            (&["/srv"][..], "/etc/x"),
+            (&["/srv"], "/srv/out/x"),
+            (&["/srv/a"], "/srv/a/../b/x"),
+            (&[], "/srv/x"),
+        ] {
+            assert_eq!(sees(folders, path), None, "{folders:?} {path}");
+        }
+        let leads = shared(&[]).proxied().lent().unwrap().leads_to("/srv/out/x");
+        assert_eq!(leads.as_deref(), Some("/etc/x"), "what is secret is so by every name");
     }
 
     #[test]

@@ -495,5 +495,6 @@ pub fn gateway_hooks(loaded: &Loaded) -> HookSettings {
             UnjudgedMedia::Refuse => Media::Refuse,
         },
         client: None,
+        sight: shared_folders(loaded).proxied(),
     }
 }

@@ -23,6 +23,7 @@ mod demo;
 mod dialects;
 mod editing;
 mod explain;
+mod files_behind;
 mod flood;
 mod footing;
 mod gateway;

@@ -20,7 +20,8 @@ section! {
         /// Servers that programs can have called when a person has decided, by the names that their requests give.
         callbacks ("callbacks"): Entries<Name, ApiCallback>, OperatorOnly;
         /// Folders of this machine, as absolute paths, in which those who ask work as well: a call with such a `workspaceDir` is judged by the scripts and
-        /// links that are there. Whoever may ask may find out what is in them. Without them, calls are judged by no file.
+        /// links that are there, and so are calls of models behind the proxy of `serve` that name files in them. Whoever may ask may find out what is in them.
+        /// Without them, calls are judged by no file.
         shared_folders ("shared_folders"): Vec<Spanned<Text>>, OperatorOnly;
     }
 }

@@ -211,6 +211,7 @@ impl InspectedExchange {
             requester: self.requester(request),
             trace: Some(self.span()),
             front_end: FrontEnd { client: self.shared.settings.client, ..FrontEnd::of_host("gateway") },
+            sight: self.shared.settings.sight.clone(),
             ..CallContext::default()
         }
     }

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use backstop_hooks::Sight;
+
 pub use backstop_engine::Unasked;
 
 /// How `before_response_emit` meets a streamed answer.
@@ -65,7 +67,7 @@ pub enum UnjudgedMedia {
 }
 
 /// How traffic is judged.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HookSettings {
     /// How text leaves; `None` for [`Window`](TextMode::Window) where it is possible and
     /// [`Hold`](TextMode::Hold) where it is not.
@@ -95,6 +97,9 @@ pub struct HookSettings {
     /// The program for which the gateway was started, where it was started for one and has a token of its own: people are told it with each
     /// question. INVARIANT (whoever asks does not say who asks): it is what whoever started both knows, and never what a request says.
     pub client: Option<&'static str>,
+    /// How the disk around calls of tools is seen: as this process sees it, if nothing else is said. Where clients may be on other machines,
+    /// [`SharedFolders::proxied`](crate::SharedFolders::proxied).
+    pub sight: Sight,
 }
 
 impl Default for HookSettings {
@@ -113,6 +118,7 @@ impl Default for HookSettings {
             trust_user: false,
             unjudged_media: UnjudgedMedia::default(),
             client: None,
+            sight: Sight::default(),
         }
     }
 }

@@ -130,7 +130,7 @@ fn step() {
         let id = store.approvals(ApprovalFilter::All, 1).await.unwrap().remove(0).id;
         let most = fs::metadata(Path::new(&path).with_extension("db-wal")).unwrap().len();
         let room = getrlimit(Resource::Fsize);
-        setrlimit(Resource::Fsize, Rlimit { current: Some(most), ..room.clone() }).unwrap();
+        setrlimit(Resource::Fsize, Rlimit { current: Some(most), ..room }).unwrap();
         setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) }).unwrap();
         println!("TAKEN {}", step.take(&store, &id).await.is_ok());
         setrlimit(Resource::Fsize, room).unwrap();

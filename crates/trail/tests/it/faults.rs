@@ -106,8 +106,7 @@ fn an_edge_that_a_power_failure_left_behind_the_entries_misleads_nobody() {
     drop(log);
     let bytes: usize = place.frames(0)[..251].iter().map(Vec::len).sum();
     OpenOptions::new().write(true).open(place.segment(0)).unwrap().set_len(bytes as u64).unwrap();
-    let large =
-        |n: u64| Draft::new(backstop_trail::now(), "test", Body::of(&"x".repeat(n as usize)).unwrap());
+    let large = |n: u64| Draft::new(now(), "test", Body::of(&"x".repeat(n as usize)).unwrap());
     for n in 1..=4 {
         assert_eq!(place.open().append(&[large(n * 1000)]).unwrap().size, 251 + n, "each has the log anew");
     }

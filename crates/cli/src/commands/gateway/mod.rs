@@ -23,7 +23,7 @@ use std::time::Duration;
 use backstop::clients::Client;
 use backstop::gateway::inspect::{HookSettings, Hooks, ToolCalls, Unasked};
 use backstop::gateway::{Gateway, Interceptor, Metrics, Observers, RequestSink, Settings};
-use backstop::hooks::{ApprovalId, ToolCallId};
+use backstop::hooks::{ApprovalId, Sight, ToolCallId};
 use backstop::store::{ApprovalRecord, ApprovalStatus, Store, Timestamp};
 use backstop::{Backstop, Cause, Witnesses, surfaces};
 use tokio::sync::oneshot;
@@ -146,6 +146,10 @@ impl Running {
             _ => None,
         };
         how.client = heard_of.map(Client::name);
+        if matches!(listen, Listen::ForRun { .. }) {
+            // It runs here.
+            how.sight = Sight::default();
+        }
         let hold = hold.map(Arc::new);
         if hold.is_some() && matches!(how.tool_calls, ToolCalls::Judge(_)) {
             // One call is asked about once: by the hooks, which see it next.
@@ -252,7 +256,7 @@ impl Running {
         mut observers: Observers,
     ) -> Result<(Gateway, Hooks), Error> {
         let engine = backstop.engine();
-        let hooks = Hooks::new(engine.clone(), how)?;
+        let hooks = Hooks::new(engine.clone(), how.clone())?;
         let nothing = ToolCallId::new("-");
         backstop.engine().store().decision_on_call(&nothing, Timestamp::now()).await?;
         let interceptor: Arc<dyn Interceptor> = match left {

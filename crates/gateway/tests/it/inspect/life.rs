@@ -63,11 +63,11 @@ async fn law_07_every_point_that_the_proxy_declares_is_fired_and_no_other() {
             watch_all(&house, &fired);
             let call = json!({"id": "call-exec-00001", "name": "exec", "arguments": {"command": "true"}});
             let model = model(json!([{"repeat": true, "text": "fine", "tool_calls": [call]}])).await;
-            let (gateway, hooks) = serve(&house, &model.base_url(), settings).await;
+            let (gateway, hooks) = serve(&house, &model.base_url(), settings.clone()).await;
             send_to(&gateway, api, stream, &ask(api, stream, "hi")).await;
             gateway.shut_down().await;
             hooks.stopped("shutdown").await;
-            cited(&house, settings).await;
+            cited(&house, settings.clone()).await;
             eventually("all points were fired", || fired.lock().unwrap().len() >= declared.len()).await;
             assert_eq!(*fired.lock().unwrap(), declared, "{api} {stream}");
         }
