@@ -137,6 +137,8 @@ function over() {
   link.textContent = "Sign in";
   connection?.append(link);
   stream?.close();
+  isOver = true;
+  leaveOff();
 }
 
 // A part of the page that is taken anew, where nobody is in the middle of something in it.
@@ -371,14 +373,19 @@ if (canPush) renew().catch(() => told("Whether this device is told is not known"
 const TELLER = "backstop-notices";
 let isTeller = false;
 let isInLine = false;
+let isOver = false;
 let stepDown = null;
+function leaveOff() {
+  stepDown?.();
+  [isTeller, stepDown] = [false, null];
+}
 // The page in the background that is the first in line tells, until somebody looks at it or it is closed.
 function standInLine() {
-  if (isInLine || !document.hidden || !wantsNotice() || !navigator.locks) return;
+  if (isInLine || isOver || !document.body.dataset.events || !document.hidden || !wantsNotice() || !navigator.locks) return;
   isInLine = true;
   navigator.locks.request(TELLER, () => new Promise((done) => {
     isInLine = false;
-    if (!document.hidden) return done();
+    if (!document.hidden || isOver) return done();
     [isTeller, stepDown] = [true, done];
     again();
   }));
@@ -431,10 +438,7 @@ async function again() {
   listen();
 }
 document.addEventListener("visibilitychange", () => {
-  if (!document.hidden) {
-    stepDown?.();
-    [isTeller, stepDown] = [false, null];
-  }
+  if (!document.hidden) leaveOff();
   standInLine();
   if (isAside()) {
     stream?.close();

@@ -7,8 +7,10 @@
 //! - *Nobody is judged by another machine's disk* (closed world). What is in a file of the caller can't be told here, whatever file this machine has
 //!   by that name, so that running it is unknown code.
 //! - *What is shared, the operator says*, by folder. Whoever works in one of them is judged by what is in it, and by nothing outside of it.
+//! - *A link is no way around* (what is secret is so by every name). Whoever asks may be on this machine as well, so where paths lead here counts beside what
+//!   they say: that can make a judgement stricter, and never milder.
 //!
-//! Limit: links on the disk of a caller are not seen. A path leads where it says there.
+//! Limit: links on the disk of a caller on another machine are not seen.
 
 use std::fmt;
 use std::sync::Arc;
@@ -84,7 +86,9 @@ impl SharedFolders {
         let eyes = folder.filter(|folder| folder.starts_with('/')).and_then(|folder| self.within(folder));
         match eyes {
             Some(eyes) => Sight::through(Arc::new(eyes)),
-            None => Sight::through(Arc::new(Closed::default())),
+            None => {
+                Sight::through(Arc::new(Proxied(Self { folders: Vec::new(), disk: Arc::clone(&self.disk) })))
+            }
         }
     }
 
@@ -103,8 +107,7 @@ impl SharedFolders {
         let place = self.disk.leads_to(folder)?;
         self.folders.iter().find_map(|written| {
             let shared = self.disk.leads_to(written).filter(|shared| is_in(&place, shared))?;
-            let names = vec![plain(folder), plain(written), shared.clone()];
-            Some(Within { shared, names, disk: Arc::clone(&self.disk) })
+            Some(Within { shared, disk: Arc::clone(&self.disk) })
         })
     }
 }
@@ -136,12 +139,10 @@ fn is_in(path: &str, folder: &str) -> bool {
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// Sees one folder, and is closed to all else.
+/// Sees what is in one folder, and where all paths lead.
 struct Within {
     /// Where it is.
     shared: String,
-    /// By what its paths may begin.
-    names: Vec<String>,
     disk: Arc<dyn Eyes>,
 }
 
@@ -154,12 +155,7 @@ impl Eyes for Within {
     }
 
     fn leads_to(&self, path: &str) -> Option<String> {
-        let written = plain(path);
-        match self.names.iter().any(|name| is_in(&written, name)) {
-            true => self.disk.leads_to(path),
-            // Where links elsewhere lead is nobody's business, and no fact about the caller's disk.
-            false => Some(written),
-        }
+        self.disk.leads_to(path)
     }
 }
 
@@ -248,15 +244,14 @@ mod tests {
     }
 
     #[test]
-    fn links_are_followed_in_shared_folders_alone() {
-        let leads =
-            |folder: Option<&str>, path: &str| shared(&["/srv"]).sight(folder).lent().unwrap().leads_to(path);
-        assert_eq!(
-            leads(Some("/srv/a"), "/srv/out/x").as_deref(),
-            Some("/etc/x"),
-            "it is judged by where it leads"
-        );
-        assert_eq!(leads(Some("/srv/a"), "/mnt/a/x").as_deref(), Some("/mnt/a/x"));
-        assert_eq!(leads(None, "/srv/out/../x").as_deref(), Some("/srv/x"));
+    fn what_is_secret_is_so_by_every_name_whatever_is_shared() {
+        for folders in [&["/srv"][..], &[]] {
+            for folder in [Some("/srv/a"), Some("/elsewhere"), None] {
+                let sight = shared(folders).sight(folder);
+                let leads = |path: &str| sight.lent().unwrap().leads_to(path);
+                assert_eq!(leads("/srv/out/x").as_deref(), Some("/etc/x"), "{folders:?} {folder:?}");
+                assert_eq!(leads("/mnt/a/x").as_deref(), Some("/srv/a/x"), "{folders:?} {folder:?}");
+            }
+        }
     }
 }

@@ -59,10 +59,10 @@ impl Disk {
     }
 
     /// Notes that the last segment was opened anew, and may be another file.
-    pub(crate) fn note_opened(&mut self, files: &Files, first: u64, segment: &Arc<File>, is_empty: bool) {
+    pub(crate) fn note_opened(&mut self, files: &Files, first: u64, segment: &Arc<File>) {
         self.known = None;
-        // Whoever began it may have been killed before its name was on the disk.
-        self.names |= is_empty;
+        // Whoever began or replaced it may have been killed before its name was on the disk.
+        self.names = true;
         if fs::symlink_metadata(files.refused()).is_ok() {
             // Who was told of it may have ended.
             self.marked = true;
@@ -79,6 +79,11 @@ impl Disk {
     /// Notes that a segment began.
     pub(crate) fn note_begun(&mut self) {
         self.names = true;
+    }
+
+    /// Gives up a segment in which something can't be read any more, and behind which others stand: nothing is written there any more.
+    pub(crate) fn give_up(&mut self, first: u64) {
+        self.held.retain(|held| held.first != first);
     }
 
     /// Returns whether the disk refused something that was not written again.

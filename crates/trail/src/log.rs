@@ -317,6 +317,9 @@ impl Log {
                 self.salvage()?;
                 self.tail = None;
                 self.refreshed()?;
+            } else {
+                // Whoever verifies finds the damage; what comes later is kept.
+                self.disk.give_up(first);
             }
             return Err(self.is_lost());
         }
@@ -477,7 +480,7 @@ impl Log {
         let (tail, end) = Tail::load(&self.files, generation, self.options.remembers)?;
         self.seen.doubt();
         self.read = tail.frontier.size();
-        self.disk.note_opened(&self.files, tail.first, &tail.segment, tail.bytes == 0);
+        self.disk.note_opened(&self.files, tail.first, &tail.segment);
         Ok((tail, end))
     }
 

@@ -158,7 +158,15 @@ async fn open(answers: &Answers, output: &Output) -> Result<Vec<ApprovalRecord>,
         0 => {}
         more => output.say(&format!("note: {more} more are not listed, which wait longer or wait no more")),
     }
-    Ok(records)
+    if !output.is_json() {
+        return Ok(records);
+    }
+    // Lists don't carry arguments, and a program is shown no part of them as if it were all.
+    let mut whole = Vec::with_capacity(records.len());
+    for record in records {
+        whole.push(answers.find(record.id.as_str()).await?.1);
+    }
+    Ok(whole)
 }
 
 /// The newest, whatever became of them.

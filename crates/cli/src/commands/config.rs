@@ -36,7 +36,11 @@ pub(super) async fn run(settings: Settings, surroundings: &Surroundings) -> Resu
         Settings::Schema => output.json(&schema())?,
         Settings::Show => show(&surroundings.load_quietly()?, output)?,
         Settings::Check => return check(surroundings).await,
-        Settings::Pin => pin(surroundings).await?,
+        Settings::Pin => {
+            if let Some(untold) = pin(surroundings).await? {
+                return Err(untold);
+            }
+        }
     }
     Ok(Exit::Success)
 }
@@ -99,8 +103,9 @@ async fn check(surroundings: &Surroundings) -> Result<Exit, Error> {
     Ok(Exit::Success)
 }
 
-/// Pins the operator's configuration, and says what is different from the pin before.
-pub(super) async fn pin(surroundings: &Surroundings) -> Result<(), Error> {
+/// Pins the operator's configuration, and says what is different from the pin before. Returns why the audit trail does not tell of it, if it does not:
+/// it is pinned nevertheless.
+pub(super) async fn pin(surroundings: &Surroundings) -> Result<Option<Error>, Error> {
     let output = &surroundings.output;
     if surroundings.explicit_config().is_some() {
         return Err(Error::Usage(
@@ -115,13 +120,8 @@ pub(super) async fn pin(surroundings: &Surroundings) -> Result<(), Error> {
     // One that is damaged is replaced, and what it said is not known.
     let before = Pin::read(&path).ok().flatten();
     if before.as_ref() == Some(&now) {
-        return Ok(());
+        return Ok(None);
     }
-    write_private(&path, &now.text()).map_err(|source| Error::File {
-        path: path.clone(),
-        what: "written",
-        source,
-    })?;
     let what = match &before {
         Some(before) => different(&before.differences(&now)),
         None => "hooks judge by what it is now".to_owned(),
@@ -134,11 +134,16 @@ pub(super) async fn pin(surroundings: &Surroundings) -> Result<(), Error> {
         "digest": operators.loaded.digest(), "files": files, "by": answerer::who("the command line"),
     });
     let done = "the operator's configuration is pinned";
-    Trail::of(surroundings).write(CONFIGURATION_PINNED, body, done, output).await?;
+    let told = Trail::of(surroundings).write(CONFIGURATION_PINNED, body, done, output).await;
+    write_private(&path, &now.text()).map_err(|source| Error::File {
+        path: path.clone(),
+        what: "written",
+        source,
+    })?;
     output.say(&format!("the operator's configuration is pinned: {what}"));
     output
         .say("hint: `backstop config pin` pins it again after a change; until then hooks refuse every call");
-    Ok(())
+    Ok(told.err())
 }
 
 /// Writes a file for the user alone, whole or not at all.

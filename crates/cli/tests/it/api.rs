@@ -220,3 +220,26 @@ fn callers_are_judged_by_the_servers_files_only_where_the_operator_shares_them()
     let refused = user.run(&["serve", "--port", "0"]);
     assert!(refused.code == Some(2) && refused.err.contains("absolute path"), "{}", refused.whole());
 }
+
+#[test]
+fn a_link_to_what_is_secret_is_no_way_around_for_callers_on_this_machine() {
+    let user = User::new();
+    let folder = user.work();
+    std::os::unix::fs::symlink(user.path().join(".ssh/id_ed25519"), folder.join("notes")).unwrap();
+    std::fs::write(folder.join("plain"), "nothing\n").unwrap();
+    let token = agent_token(&user);
+    for config in [String::new(), format!("gateway: {{api: {{shared_folders: ['{}']}}}}\n", folder.display())]
+    {
+        user.configure(&config);
+        let (child, server) = serve(&user);
+        for context in [json!({"workspaceDir": folder}), json!({})] {
+            let verdict = |name: &str| {
+                let command = format!("cat {}", folder.join(name).display());
+                judged(&server, &token, &json!({"command": command}), &context)["verdict"].clone()
+            };
+            assert_eq!([verdict("plain"), verdict("notes")], ["allow", "block"], "{config} {context}");
+        }
+        interrupt(&child);
+        assert_eq!(done(child).code, Some(0));
+    }
+}

@@ -126,6 +126,18 @@ fn a_trail_that_can_not_be_opened_fails_the_command() {
 }
 
 #[test]
+fn hooks_are_installed_though_the_trail_can_not_tell_of_the_pin() {
+    let user = with_claude(SETTINGS);
+    user.configure(&format!("store: {{path: '{}'}}\n", user.path().join("own.db").display()));
+    std::fs::write(user.path().join("own.trail"), "no folder").unwrap();
+    let untold = user.run(&["install", "claude"]);
+    assert_eq!(untold.code, Some(1), "{}", untold.whole());
+    let said = "the operator's configuration is pinned, but the audit trail can't tell so";
+    assert!(untold.err.contains(said), "{}", untold.whole());
+    assert_ne!(std::fs::read_to_string(claude_settings(&user)).unwrap(), SETTINGS, "what is there judges");
+}
+
+#[test]
 fn every_client_is_installed_fired_and_taken_out_again() {
     let user = User::new();
     user.run(&[&["install"], names().as_slice()].concat()).succeeded();

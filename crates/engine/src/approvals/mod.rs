@@ -157,10 +157,12 @@ impl Approvals {
         let attendance = terms.attendance.of_question(question.route.is_some());
         let terms = Terms { attendance: &attendance, ..terms };
         let is_routed = routed.is_err() || question.route.is_some();
-        let queries = match sealed {
-            true => Vec::new(),
-            false => requests.iter().map(|request| query_of(request, &question)).collect(),
+        let queries: Option<Vec<_>> = match sealed {
+            true => Some(Vec::new()),
+            // INVARIANT (a grant holds no secret): it is about the question as people are shown it. What can't be shown is granted by nobody.
+            false => requests.iter().map(|request| shown_query(exhibit, request, &question)).collect(),
         };
+        let queries = queries.unwrap_or_default();
         let asking = Asking {
             exhibit,
             requests,
@@ -498,6 +500,17 @@ impl Asking<'_> {
     fn told(&self) -> String {
         self.exhibit.masked(&told(self.requests)).unwrap_or_default()
     }
+}
+
+/// Returns which grants would cover a request, by its title as it is shown; `None` if that can't be shown.
+fn shown_query(
+    exhibit: &Exhibit<'_>,
+    request: &ApprovalRequest,
+    question: &NewApproval,
+) -> Option<GrantQuery> {
+    let mut query = query_of(request, question);
+    query.question.title = exhibit.masked(&query.question.title)?.into();
+    Some(query)
 }
 
 struct Answered {

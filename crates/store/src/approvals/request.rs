@@ -188,6 +188,11 @@ impl NewApproval {
             && self.route.as_ref().map(Route::in_words) == other.route.as_ref().map(Route::in_words)
     }
 
+    /// Returns whether both are about one call by its id, as far as both have one.
+    pub(crate) fn is_of_call(&self, other: &Self) -> bool {
+        self.call == other.call || self.call.is_empty() || other.call.is_empty()
+    }
+
     /// Returns whether it still has something of what the call and the hooks say, besides digest and rules.
     pub(crate) fn has_texts(&self) -> bool {
         self.has_arguments() || self.title.as_str() != ERASED || !self.description.is_empty()

@@ -159,6 +159,12 @@ impl ApprovalState {
         matches!(self, Self::Unattended { hosted: true, .. })
     }
 
+    /// Returns whether a later call may still be allowed by it.
+    pub(crate) fn awaits_a_call(&self, now: Timestamp) -> bool {
+        let Self::Allowed(allowance) = self else { return false };
+        matches!(allowance.reach, Reach::LaterCall { until } if now <= until)
+    }
+
     /// Returns which person brought it about, if one did.
     pub fn by(&self) -> Option<&str> {
         match self {

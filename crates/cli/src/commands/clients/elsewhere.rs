@@ -110,10 +110,13 @@ fn untold(loaded: &Loaded) -> Option<Check> {
         return None;
     }
     let text = format!(
-        "surfaces are not told of questions of {}: such a call is denied at once, and its question is in `backstop approvals list`",
+        "surfaces are not told of questions of {}: nobody is waited for, and the question is in `backstop approvals list`",
         whose.join(" and ")
     );
-    let hint = format!("with {} they wait for an answer", waits.join(" and "));
+    let hint = format!(
+        "with {} they wait for an answer; what a client asks its own user is told on no surface, unless a route says who answers",
+        waits.join(" and ")
+    );
     Some(check(Grade::Note, text, Some(&hint)))
 }
 

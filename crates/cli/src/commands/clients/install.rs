@@ -50,12 +50,16 @@ pub(in crate::commands) async fn run(
     if clients.is_empty() {
         output.say("no client was found; name those that are meant, as in `backstop install claude`");
     }
+    let mut exit = Exit::Success;
     if !settings.remove && !settings.dry_run && settings.scope == Scope::User && !clients.is_empty() {
         // Before any entry demands it.
-        config::pin(surroundings).await?;
+        if let Some(untold) = config::pin(surroundings).await? {
+            // Hooks that are there judge, also where the trail does not tell of it.
+            output.say(&format!("error: {untold}"));
+            exit = Exit::Failed;
+        }
     }
     let trail = if settings.dry_run { Trail::Unwanted } else { Trail::of(surroundings) };
-    let mut exit = Exit::Success;
     let mut told = Vec::new();
     let mut done_for = Vec::new();
     for client in clients {

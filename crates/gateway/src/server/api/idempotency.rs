@@ -6,7 +6,7 @@
 //! that the call may run is told once ([`Made::read`](super::decisions::Made::read)).
 //!
 //! Limits: for each token [`MOST_KEYS`] keys and [`MOST_KEPT`] bytes of responses, of which the oldest go first, since programs send a key
-//! with every request; a response of more than [`MOST_BYTES`] is answered and not kept, and the log says so.
+//! with every request; a response of more than [`MOST_BYTES`] is answered and not kept, and the log says so. A decision is kept whatever its size.
 
 use std::collections::{HashMap, VecDeque};
 use std::future::Future;
@@ -122,7 +122,11 @@ impl Idempotency {
         // Whoever goes, or fails, leaves the key free.
         let mut open = Open { kept: self, caller, key, is_done: false };
         let reply = act().await?;
-        let bytes = reply.bytes();
+        let bytes = match &reply {
+            // INVARIANT (a key permits nothing): of however large a call, that it may run is told once. Once it is told, little of it is left.
+            Reply::Made(_) => reply.bytes().min(MOST_BYTES),
+            Reply::Is { .. } => reply.bytes(),
+        };
         if bytes <= MOST_BYTES {
             if let Some(keys) = self.all().get_mut(caller) {
                 keys.answer(key, reply.clone(), bytes);

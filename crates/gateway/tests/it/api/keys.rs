@@ -63,6 +63,20 @@ async fn that_a_call_may_run_is_told_to_a_key_once() {
 }
 
 #[tokio::test]
+async fn that_a_large_call_may_run_is_told_to_a_key_once() {
+    let server = Server::start(house()).await;
+    let token = server.judge("bot").await;
+    let text = "x".repeat(400 << 10);
+    let body = json!({"event": {"toolName": "read", "params": {"text": text}}});
+    let ask = async || {
+        let path = "hooks/before_tool_call";
+        server.with("POST", path, &token, "idempotency-key: 5f1c\r\n", Some(&body)).await
+    };
+    assert_eq!(ask().await.json()["verdict"], "allow");
+    was_told(&ask().await);
+}
+
+#[tokio::test]
 async fn that_a_human_allowed_a_call_once_is_told_to_a_key_once() {
     let (server, number) = by_number(house()).await;
     let token = server.judge("bot").await;
