@@ -17,6 +17,7 @@ over_both_stores! {
     a_code_covers_what_was_asked_and_nothing_beyond,
     a_code_needs_every_question_to_be_one_that_was_answered,
     a_question_of_which_something_is_masked_can_be_allowed_later,
+    a_grant_holds_nothing_that_was_masked_and_covers_the_question,
     an_answer_that_nobody_lived_to_use_is_for_the_same_script,
     a_second_question_about_a_call_can_be_allowed_later,
     allow_always_for_the_very_call_is_for_the_same_script,
@@ -189,6 +190,26 @@ async fn a_question_of_which_something_is_masked_can_be_allowed_later(store: Arc
         *title.lock().unwrap() = now;
         assert_eq!(permit(&engine, now, &Attendance::Nobody).await.permit.is_ok(), passes, "{now}");
     }
+}
+
+async fn a_grant_holds_nothing_that_was_masked_and_covers_the_question(store: Arc<dyn Store>) {
+    let engine = Engine::builder().store(Arc::clone(&store)).build();
+    let set = |snapshot: &mut Snapshot| {
+        snapshot.set_masker(Arc::new(Word));
+        Ok::<_, RegisterError>(())
+    };
+    engine.registry().update(set).unwrap();
+    let hook = hook_fn::<BeforeToolCall, _>(move |_, _| {
+        Ok(Some(ToolCallOutcome::ask(ApprovalRequest::new("send hunter2?", "").unwrap())))
+    });
+    engine.registry().on(hook, HookOptions::new(OwnerId::new("plugin")).id("asks")).unwrap();
+    // Given with the call that waits, and given by others for a question that is filed.
+    permit(&engine, "ls", &Human::says(Decision::AllowAlways)).await.permit.unwrap();
+    let [grant] = store.grants(9).await.unwrap().try_into().unwrap();
+    assert_eq!(grant.granted.title.as_str(), "send *******?");
+    assert!(!format!("{grant:?}").contains("hunter2"), "{grant:?}");
+    permit(&engine, "ls", &Attendance::Nobody).await.permit.unwrap();
+    permit(&engine, "ls -a", &Attendance::Nobody).await.permit.unwrap_err();
 }
 
 /// The process that waited is gone, with the yes that it did not live to use.

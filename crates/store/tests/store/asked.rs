@@ -215,6 +215,13 @@ async fn what_a_client_asks_its_own_user_says_so_and_ends_once_its_tool_has_run(
         hosted.id,
         "it is one question"
     );
+    // Of two calls, the program tells which has run.
+    let again = NewApproval { call: "c9".into(), ..asked() };
+    let again = store.file_hosted_approval(again, &limits).await.unwrap();
+    assert_ne!(again.id, hosted.id);
+    let ended =
+        store.end_hosted_approvals(&"main".into(), &"s1".into(), &"c9".into(), at(2_900)).await.unwrap();
+    assert_eq!(ended.iter().map(|record| &record.id).collect::<Vec<_>>(), [&again.id]);
     // Where the same could be put to nobody, that is another matter.
     let unattended = store.create_unattended_approval(asked()).await.unwrap();
     assert_ne!(hosted.id, unattended.id);
@@ -222,7 +229,10 @@ async fn what_a_client_asks_its_own_user_says_so_and_ends_once_its_tool_has_run(
         let is = |name: &str| entry.body.get(name) == Some(&json!(true));
         (is("hosted"), is("unattended"))
     };
-    assert_eq!(told(store).await.iter().map(said).collect::<Vec<_>>(), [(true, false), (false, true)]);
+    assert_eq!(
+        told(store).await.iter().map(said).collect::<Vec<_>>(),
+        [(true, false), (true, false), (false, false), (false, true)]
+    );
     let (agent, session) = ("main".into(), "s1".into());
     for (agent, session, call) in [("other", "s1", "c1"), ("main", "s2", "c1"), ("main", "s1", "c2")]
         .map(|(a, s, c)| (a.into(), s.into(), c.into()))
@@ -233,7 +243,7 @@ async fn what_a_client_asks_its_own_user_says_so_and_ends_once_its_tool_has_run(
     let ids: Vec<_> = ended.iter().map(|record| record.id.clone()).collect();
     assert_eq!(ids, std::slice::from_ref(&hosted.id));
     assert_eq!(kinds(store, &hosted.id).await, [APPROVAL_ASKED, APPROVAL_ENDED]);
-    assert_eq!(told(store).await[2].body.get("why"), Some(&json!("let-run")));
+    assert_eq!(told(store).await[4].body.get("why"), Some(&json!("let-run")));
     // It ran, and is over; the other one can still be allowed.
     store.allow_later(&hosted.id, &"me".into(), HOUR, at(3_100)).await.unwrap_err();
     store.allow_later(&unattended.id, &"me".into(), HOUR, at(3_100)).await.unwrap();

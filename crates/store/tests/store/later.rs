@@ -11,6 +11,7 @@ over_all_forms!(
     an_allowance_is_for_the_same_files,
     an_allowance_covers_a_part_of_what_was_answered_and_no_more,
     a_call_that_comes_with_another_script_is_another_question,
+    an_allowance_of_days_counts_for_days,
 );
 
 const HOUR: Duration = Duration::from_secs(3_600);
@@ -118,4 +119,20 @@ fn a_question_of_an_earlier_version_rests_on_nothing_that_is_known() {
     assert_eq!(serde_json::from_value::<NewApproval>(json.clone()).unwrap().facts, script("one"));
     json.as_object_mut().unwrap().remove("facts").unwrap();
     assert_eq!(serde_json::from_value::<NewApproval>(json).unwrap().facts, None);
+}
+
+/// What hooks without rules ask is known by its title, which stays as long as the allowance does, and no longer.
+async fn an_allowance_of_days_counts_for_days(store: &dyn Store) {
+    let reasons = vec![reason("h", &[], Severity::Warning)];
+    let asked = NewApproval { reasons: reasons.clone(), ..question("bash deploy.sh") };
+    let asked = store.create_unattended_approval(asked).await.unwrap();
+    store.allow_later(&asked.id, &"ann".into(), HOUR * 48, at(1_200)).await.unwrap();
+    let [later, over] = [30, 49].map(|hours| at(1_200).after(HOUR * hours));
+    store.expire_approvals(later).await.unwrap();
+    let scope = scope(reasons.iter().map(ApprovalReason::asked).collect(), None);
+    let title = async || store.approval(&asked.id).await.unwrap().unwrap().request.title;
+    assert_eq!(title().await.as_str(), "Run this?");
+    assert!(store.take_allowance(&scope, later).await.unwrap().is_some());
+    store.expire_approvals(over).await.unwrap();
+    assert_ne!(title().await.as_str(), "Run this?", "what nobody needs any more is wiped");
 }
