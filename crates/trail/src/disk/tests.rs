@@ -137,6 +137,29 @@ fn what_the_disk_refused_to_one_that_ended_is_written_again_by_the_next() {
 }
 
 #[test]
+fn what_is_lost_of_an_older_segment_is_told_once_and_keeps_nothing_else_back() {
+    let place = Place::new();
+    let open = || Log::open(Options { segment_bytes: 1, ..place.options() }).unwrap();
+    let mut log = open();
+    log.append(&drafts(3)).unwrap();
+    log.sync().unwrap();
+    let before = place.length();
+    log.append(&drafts(2)).unwrap();
+    place.refuse(1);
+    log.sync().unwrap_err();
+    // Another one goes on behind it, and then the system gives up what it had not written.
+    let mut other = open();
+    other.append(&drafts(300)).unwrap();
+    other.sync().unwrap();
+    lose(&place.segment(), before);
+    log.sync().unwrap_err();
+    for _ in 0..2 {
+        log.append(&drafts(1)).unwrap();
+        log.sync().unwrap();
+    }
+}
+
+#[test]
 fn nothing_is_signed_that_the_disk_refused() {
     let place = Place::new();
     let mut log = place.open();
