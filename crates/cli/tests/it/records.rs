@@ -84,7 +84,7 @@ fn a_key_that_is_kept_elsewhere_signs_and_is_neither_made_nor_replaced() {
     user.configure(&format!("audit: {{key_file: '{}'}}\n", kept.display()));
     user.run(&["uninstall", "claude"]).succeeded();
     let verified = user.run(&["audit", "verify", "--json"]).succeeded().json();
-    assert_eq!(verified["checkpoints"]["covered"], 4, "each entry, and for each policy what it is");
+    assert_eq!(verified["checkpoints"]["covered"], 5, "each entry, that of the pin, and for each policy what it is");
     assert!(verified["checkpoints"]["key"].is_string(), "{verified}");
     user.run(&["audit", "head"]).succeeded();
     let refused = user.run(&["audit", "rotate"]);

@@ -239,7 +239,7 @@ approvals:
 #[test]
 fn the_doctor_says_whose_questions_no_surface_is_told_of() {
     let user = User::new();
-    let surface = "approvals: {surfaces: {ntfy: {bell: {server: 'https://ntfy.example.com', topic: ops}}}}";
+    let surface = "approvals: {surfaces: {console: 'https://backstop.example.com', ntfy: {bell: {server: 'https://ntfy.example.com', topic: ops}}}}";
     let waits = "agent: {approvals: {wait: true}}";
     let proxy = "gateway: {hooks: {approvals: wait}}";
     for (config, whose) in [
@@ -248,7 +248,7 @@ fn the_doctor_says_whose_questions_no_surface_is_told_of() {
         (format!("{surface}\n{proxy}\n"), Some("coding agents")),
         (format!("{surface}\n{proxy}\n{waits}\n"), None),
         // Where there is none, nobody expects to be told.
-        (String::new(), None),
+        ("{}\n".to_owned(), None),
     ] {
         user.configure(&config);
         let checks = looked_at(&user);
