@@ -228,7 +228,8 @@ fn a_link_to_what_is_secret_is_no_way_around_for_callers_on_this_machine() {
     std::os::unix::fs::symlink(user.path().join(".ssh/id_ed25519"), folder.join("notes")).unwrap();
     std::fs::write(folder.join("plain"), "nothing\n").unwrap();
     let token = agent_token(&user);
-    for config in ["{}\n".to_owned(), format!("gateway: {{api: {{shared_folders: ['{}']}}}}\n", folder.display())]
+    for config in
+        ["{}\n".to_owned(), format!("gateway: {{api: {{shared_folders: ['{}']}}}}\n", folder.display())]
     {
         user.configure(&config);
         let (child, server) = serve(&user);
