@@ -28,6 +28,7 @@ mod spoilt;
 mod texts;
 mod transcript;
 mod votes;
+mod wiping;
 
 use std::path::Path;
 use std::sync::Arc;

@@ -23,8 +23,6 @@ use crate::{
     StoreErrorKind, Timestamp, TooMany, Uptime,
 };
 
-/// The most questions of which the arguments are wiped at once.
-const MOST_WIPED: usize = 64;
 /// Those before one, the newest first. By numbers alone at first: what people are shown of questions is large.
 const OLDER: &str = "WHERE row IN (SELECT row FROM approvals WHERE row < (SELECT row FROM approvals WHERE id = ?1) \
                      ORDER BY row DESC LIMIT ?2) ORDER BY row DESC";
@@ -390,49 +388,8 @@ const OPEN: &str = "(status = 'pending' OR status IN ('unattended', 'timed-out')
 /// Those that wait come first, by their last moment; the newest of the others after them.
 const IN_ORDER: &str = "status <> 'pending', CASE WHEN status = 'pending' THEN expires_at ELSE ~row END, row";
 
-/// Those for which no answer can count any more, so that nobody needs to be shown the arguments.
-const PAST_ANSWERING: &str = "WHERE has_arguments = 1 AND (status IN ('used', 'denied') \
-                              OR (status IN ('allowed', 'unattended', 'timed-out', 'cancelled', 'edited', 'responded') \
-                              AND expires_at < ?1)) LIMIT ?2";
-
 #[expect(private_bounds, reason = "there are no drivers but our own")]
 impl<D: Driver> SqlStore<D> {
-    /// Wipes arguments, and what was said of them, that nobody needs to be shown any more.
-    async fn wipe_arguments(&self, now: Timestamp) -> Result<(), StoreError> {
-        let (before, most) = (now.before(ANSWERABLE), limit_of(MOST_WIPED));
-        let sql = format!("SELECT row FROM approvals {PAST_ANSWERING}");
-        let past: Result<Vec<i64>, StoreError> =
-            self.database.read(move |db| Ok(db.all(&sql, params![before, most], |row| row.get(0))?)).await;
-        let past = past?;
-        if past.is_empty() {
-            return Ok(());
-        }
-        let wiped = self.database.erase::<_, StoreError>(Area::Questions, move |db| {
-            let mut unread = 0;
-            for row in past {
-                let Found { records, spoilt } =
-                    found(db, "SELECT row FROM approvals WHERE row = ?1", params![row])?;
-                for mut record in records {
-                    // What was asked is what a later call is compared with.
-                    if record.state.awaits_a_call(now) {
-                        continue;
-                    }
-                    record.request.forget_texts();
-                    rewrite(db, &record)?;
-                }
-                // Nothing can be kept of what can't be read.
-                for row in spoilt {
-                    unread += 1;
-                    texts::wipe(db, "SELECT text FROM approvals WHERE row = ?1", params![row])?;
-                    db.execute("UPDATE approvals SET has_arguments = 0 WHERE row = ?1", params![row])?;
-                }
-            }
-            tell_unread(QUESTIONS, unread);
-            Ok(())
-        });
-        wiped.await.map(drop)
-    }
-
     /// Ends a question that can't be read, if it waits.
     async fn set_aside(&self, id: &ApprovalId, now: Timestamp) -> Result<(), StoreError> {
         let id = id.clone();

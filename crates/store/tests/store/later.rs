@@ -12,6 +12,7 @@ over_all_forms!(
     an_allowance_covers_a_part_of_what_was_answered_and_no_more,
     a_call_that_comes_with_another_script_is_another_question,
     an_allowance_of_days_counts_for_days,
+    allowances_that_stay_keep_nothing_else_from_being_wiped,
 );
 
 const HOUR: Duration = Duration::from_secs(3_600);
@@ -135,4 +136,17 @@ async fn an_allowance_of_days_counts_for_days(store: &dyn Store) {
     assert!(store.take_allowance(&scope, later).await.unwrap().is_some());
     store.expire_approvals(over).await.unwrap();
     assert_ne!(title().await.as_str(), "Run this?", "what nobody needs any more is wiped");
+}
+
+async fn allowances_that_stay_keep_nothing_else_from_being_wiped(store: &dyn Store) {
+    // More than are wiped at once.
+    for number in 0..70 {
+        let asked = question(&format!("bash deploy-{number}.sh"));
+        let asked = store.create_unattended_approval(asked).await.unwrap();
+        store.allow_later(&asked.id, &"ann".into(), HOUR * 48, at(1_200)).await.unwrap();
+    }
+    let over = store.create_unattended_approval(question("ls")).await.unwrap();
+    store.expire_approvals(at(1_200).after(HOUR * 30)).await.unwrap();
+    let over = store.approval(&over.id).await.unwrap().unwrap();
+    assert_ne!(over.request.title.as_str(), "Run this?");
 }
